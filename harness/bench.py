@@ -1,0 +1,120 @@
+"""``harness bench``: how fast emulator and oracles score, as ratios to a bare matrix product.
+
+All figures come from one process and one run, because absolute times of shared machines say
+little. The peer is fp32 ``torch.matmul`` of the same shape: ``[T * H, D] x [D, L]``, what the
+scores would cost if nothing but the dot products were computed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.exits import InputError
+from harness.paths import registry
+
+ROWS, KEYS, HEADS, DIM = 8, 32768, 64, 128
+REPEATS = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``harness bench``."""
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"query rows, 1 to 64 (default {ROWS})")
+    parser.add_argument("--keys", type=int, default=KEYS, help=f"keys a row, 256 to 1048576 (default {KEYS})")
+    parser.add_argument(
+        "--heads", type=int, default=HEADS, help=f"index heads, 16 to 128 by 16 (default {HEADS})"
+    )
+    parser.add_argument(
+        "--aiter", type=Path, metavar="DIR", help="also time the emulated kernels of this aiter"
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write the figures to F")
+
+
+def check(arguments: argparse.Namespace) -> None:
+    """Raises `InputError` naming the argument that is out of range."""
+    if not 1 <= arguments.rows <= 64:
+        raise InputError(f"--rows is {arguments.rows}, allowed are 1 to 64")
+    if not 256 <= arguments.keys <= 1 << 20:
+        raise InputError(f"--keys is {arguments.keys}, allowed are 256 to {1 << 20}")
+    if arguments.heads % 16 or not 16 <= arguments.heads <= 128:
+        raise InputError(f"--heads is {arguments.heads}, allowed are multiples of 16 from 16 to 128")
+    if arguments.aiter is not None:
+        registry.check("aiter", arguments.aiter)
+    if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
+        raise InputError(f"--json {arguments.json} is in a folder that does not exist")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print the table, write the JSON; the exit code."""
+    from rich.console import Console
+    from rich.table import Table
+
+    check(arguments)
+    registry.prepare_environment("aiter")
+    figures = measure(arguments.rows, arguments.keys, arguments.heads, arguments.aiter)
+    title = f"{arguments.rows} rows x {arguments.keys} keys, H = {arguments.heads}, D = {DIM}"
+    table = Table("what", "pairs a second", "time / matmul", title=title)
+    for figure in figures:
+        table.add_row(
+            figure["what"], f"{figure['pairs_per_second']:,.0f}", f"{figure['time_over_matmul']:,.1f}"
+        )
+    Console().print(table)
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps({"shape": title, "figures": figures}, indent=1) + "\n")
+    return 0
+
+
+def measure(rows: int, keys: int, heads: int, aiter: Path | None) -> list[dict[str, Any]]:
+    """Best of `REPEATS` timings each: matmul, oracles, emulated kernels; one record each."""
+    import torch
+
+    from harness import cases, inputs
+    from oracles import score
+
+    case = cases.parse(f"decode-n1-h{heads}-d{DIM}-ctx{keys}x{rows}-tshuffled-u0-l0-fbytes-s1")
+    built = inputs.build(case)
+    request, planes = built.decode(), built.planes
+
+    def oracle(how: str) -> Callable[[], Any]:
+        return lambda: score.score_windows(
+            planes.q_codes, planes.q_scales, planes.k_codes, planes.k_scales, planes.block_tables,
+            planes.weights, request.weight_scale, built.windows, keys, how=how,
+        )  # fmt: skip
+
+    left = torch.randn(rows * heads, DIM)
+    right = torch.randn(DIM, keys)
+    tasks: list[tuple[str, Callable[[], Any]]] = [
+        ("torch.matmul fp32", lambda: torch.matmul(left, right)),
+        ("exact oracle", oracle("exact")),
+        ("ordered oracle, decode tree", oracle("decode")),
+        ("ordered oracle, prefill tree", oracle("prefill")),
+    ]
+    for name, tree in (("flydsl", None), ("aiter", aiter)):
+        if name == "flydsl" or tree is not None:
+            path = registry.create(name, tree)
+            tasks.append((f"emulator, {name} decode", functools.partial(path.run, request)))
+    timed = [(what, _best(task)) for what, task in tasks]
+    base = timed[0][1]
+    return [
+        {
+            "what": what,
+            "seconds": seconds,
+            "pairs_per_second": rows * keys / seconds,
+            "time_over_matmul": seconds / base,
+        }
+        for what, seconds in timed
+    ]
+
+
+def _best(task: Callable[[], Any]) -> float:
+    seconds = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        task()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)

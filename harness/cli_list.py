@@ -1,0 +1,42 @@
+"""``harness list``: what there is to run. Loads no torch, so that it answers at once."""
+
+from __future__ import annotations
+
+import argparse
+
+from harness import case_lists, cases, exits
+from harness.paths import registry
+
+WHAT = ("cases", "paths", "suites", "fills")
+FIELDS_HELP = "\n".join(f"  {name:<5}{meaning}" for name, meaning in cases.HELP.items())
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("what", choices=WHAT, help="what to list")
+    parser.add_argument(
+        "--suite", action="append", default=[], choices=cases.SUITES, help="only cases of this suite"
+    )
+    parser.add_argument(
+        "--cases", default="smoke", choices=("smoke", "full"), help="which list (default: smoke)"
+    )
+    parser.epilog = f"fields of a case id, in the order of its suite:\n{FIELDS_HELP}"
+
+
+def main(args: argparse.Namespace) -> int:
+    """Print one line for each thing listed."""
+    print("\n".join(_lines(args)))
+    return exits.AGREE
+
+
+def _lines(args: argparse.Namespace) -> list[str]:
+    if args.what == "cases":
+        chosen = args.suite or cases.SUITES
+        return [case.id for suite in chosen for case in case_lists.listed(suite, args.cases)]
+    if args.what == "paths":
+        return [f"{name:<10}{entry.about}" for name, entry in registry.PATHS.items()]
+    if args.what == "fills":
+        return [f"{name:<10}{about}" for name, about in cases.FILLS.items()]
+    counts = {
+        suite: [len(case_lists.listed(suite, size)) for size in ("smoke", "full")] for suite in cases.SUITES
+    }
+    return [f"{suite:<10}{smoke:5} smoke{full:6} full" for suite, (smoke, full) in counts.items()]

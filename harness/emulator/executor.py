@@ -1,0 +1,70 @@
+"""Runs a `Program` over a grid, slab by slab.
+
+Slabs bound the memory whatever the grid: workgroups ``first .. first + C`` run together, all
+lanes at once, and nothing is shared between slabs but global memory, which is all that
+workgroups of a correct kernel share.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from harness.emulator.allocation import Pointer
+from harness.emulator.found import Findings, Where
+from harness.emulator.lanes import WAVE
+from harness.emulator.matrix import MatrixUnit
+from harness.emulator.memory import Memory
+from harness.emulator.program import Program
+from harness.emulator.slab import Launch, Slab
+from harness.emulator.wrapping import AddressSlice
+
+__all__ = ["SLAB_LANES", "Executor", "Launch"]
+
+SLAB_LANES = {"cpu": 1 << 16, "cuda": 1 << 20}
+"""Lanes of a slab by device: wide enough that torch's work outweighs Python's, small enough for the cache."""
+
+
+class Executor:
+    """Executes launches of one program on one device."""
+
+    def __init__(self, program: Program, device: torch.device, findings: Findings) -> None:
+        self.program = program
+        self.device = device
+        self.findings = findings
+        self.matrix = MatrixUnit(device)
+        self.memory = Memory(findings, device)
+        self.addresses = AddressSlice.of(program)
+
+    def run(self, launch: Launch, slab_lanes: int = 0) -> None:
+        """Run every workgroup of the grid. Raises `UnsupportedOperation`."""
+        ctas = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        waves = -(-threads // WAVE)
+        step = max(1, (slab_lanes or SLAB_LANES.get(self.device.type, 1 << 16)) // (waves * WAVE))
+        for first in range(0, ctas, step):
+            shape = (min(step, ctas - first), waves, WAVE)
+            self._slab(launch, shape, first, threads).run()
+            self.matrix.forget()
+        self._check_expected(launch)
+
+    def _slab(self, launch: Launch, shape: tuple[int, int, int], first: int, threads: int) -> Slab:
+        return Slab(
+            self.program,
+            launch,
+            shape,
+            first,
+            threads,
+            self.memory,
+            self.matrix,
+            self.addresses,
+            self.findings,
+            self.device,
+        )
+
+    def _check_expected(self, launch: Launch) -> None:
+        where = Where(self.program.name, "end of launch", (1, 1, 1), 0)
+        seen: set[int] = set()
+        for value in launch.arguments:
+            if isinstance(value, Pointer) and id(value.allocation) not in seen:
+                seen.add(id(value.allocation))
+                self.memory.check_expected(value.allocation, where)

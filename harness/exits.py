@@ -1,0 +1,64 @@
+"""Exit codes of the command line: one closed table, and the rule that picks from it.
+
+A run that proved nothing must not exit 0. That is the silent failure here: an empty run, or
+one whose every case was unsupported, has no failing case either, so the rule asks for an
+agreement and not only for the absence of a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+AGREE = 0
+DIFFER = 1
+USAGE = 2
+ERROR = 3
+UNPROVEN = 4
+INTERRUPTED = 130
+
+MEANING: Mapping[int, str] = {
+    AGREE: "every case that ran agrees",
+    DIFFER: "something differs (or a ledger entry went stale)",
+    USAGE: "bad usage or input",
+    ERROR: "something could not run",
+    UNPROVEN: "nothing differs, but something is mistrusted, or unsupported and asked for by name, or all is",
+    INTERRUPTED: "interrupted; what had ended is kept",
+}
+
+
+class InputError(Exception):
+    """Bad usage or input; the message is one sentence that starts with the field (exit code 2)."""
+
+
+class CannotRun(Exception):
+    """The command could not do its work; the message is one sentence (exit code 3)."""
+
+
+def table() -> str:
+    """The exit codes as lines of text, for ``--help``."""
+    return "\n".join(f"  {code:<4}{meaning}" for code, meaning in MEANING.items())
+
+
+def of_records(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    asked: Collection[str] = (),
+    stale: int = 0,
+    complete: bool = True,
+) -> int:
+    """Exit code of a run. ``asked``: suites that were named; ``stale``: ledger entries that matched nothing.
+
+    A difference outranks an error, an error outranks a case that proves little. A run that did
+    not get to its end (``complete`` false) is an error unless something in it differs.
+    """
+    ended = [(str(record["status"]), str(record["suite"])) for record in records]
+    statuses = {status for status, _ in ended}
+    if "differ" in statuses or stale:
+        return DIFFER
+    if "error" in statuses or not complete:
+        return ERROR
+    refused = any(status == "unsupported" and suite in asked for status, suite in ended)
+    if "mistrusted" in statuses or refused or "agree" not in statuses:
+        return UNPROVEN
+    return AGREE

@@ -1,0 +1,113 @@
+"""One run as one self-contained HTML page: no script or style from anywhere else.
+
+Reads a run's folder and fills ``page.html.j2``. Every text of a record is escaped by the
+template engine; only the drawings of `harness.report.heat`, which hold no text of a record, are
+put in as they are. How this would fail silently: a run cut short that looks whole; the page says
+at its top what did not end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness import ledger, store, summary
+from harness.report import heat
+from harness.verdict import Status, Verdict
+
+
+def render(run: store.Run) -> str:
+    """The page of ``run``."""
+    environment = Environment(
+        loader=PackageLoader("harness", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("page.html.j2").render(**context(run))
+
+
+def context(run: store.Run) -> dict[str, Any]:
+    """What the template is filled with."""
+    loaded, manifest = store.load(run), run.manifest()
+    records, book = loaded.records, ledger.load()
+    complete = bool(manifest.get("complete"))
+    about = manifest.get("provenance") or {}
+    return {
+        "run": run.id,
+        "path": about.get("path", "?"),
+        "manifest": manifest,
+        "complete": complete,
+        "loaded": loaded,
+        "statuses": list(map(str, Status)),
+        "said": summary.statuses(records),
+        "counts": count_rows(records),
+        "grades": summary.GRADES,
+        "not_green": summary.NOT_GREEN,
+        "suites": matrix(records),
+        "unsupported": summary.refusals(records).most_common(),
+        "failures": [failure(record) for record in summary.red(records)],
+        "findings": summary.findings(records, book),
+        "stale": summary.stale(records, book) if complete else [],
+        "provenance": flatten(about),
+        "executors": sorted({str(record["executor"]) for record in records}),
+        "seconds": sum(float(record["seconds"]) for record in records),
+    }
+
+
+def count_rows(records: Sequence[summary.Record]) -> list[tuple[str, int, dict[str, int]]]:
+    """(suite, cases, counts by column) for the table of counts, columns as in `summary.tally`."""
+    return [(suite, counts.total(), dict(counts)) for suite, counts in summary.tally(records).items()]
+
+
+def matrix(records: Sequence[summary.Record]) -> list[tuple[str, list[dict[str, Any]]]]:
+    """Suite to its tiles, one a case, for the verdict matrix."""
+    tiles: dict[str, list[dict[str, Any]]] = {suite: [] for suite in summary.tally(records)}
+    for record in records:
+        said = record["grade"] if record["status"] == Status.AGREE else record["reason"]
+        tiles[str(record["suite"])].append(
+            {**record, "said": said, "known": len(record.get("findings") or ())}
+        )
+    return [(suite, sorted(members, key=lambda tile: str(tile["case"]))) for suite, members in tiles.items()]
+
+
+def failure(record: summary.Record) -> dict[str, Any]:
+    """One failing case: its text, coordinates and heat map."""
+    verdict = Verdict.from_record(record)
+    drawing = heat.svg(verdict.heat, label="differing cells over row and column")
+    return {
+        "case": verdict.case,
+        "status": str(verdict.status),
+        "reason": verdict.reason,
+        "where": dict(verdict.where),
+        "text": verdict.text(),
+        "heat": Markup(drawing),
+        "most": max((max(row, default=0) for row in verdict.heat), default=0),
+    }
+
+
+def flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested values as (dotted name, text) pairs."""
+    pairs: list[tuple[str, str]] = []
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping):
+            pairs += flatten(value, f"{name}.")
+        else:
+            pairs.append((name, plain(value)))
+    return pairs
+
+
+def plain(value: Any) -> str:
+    """A value as people read it."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return " ".join(map(str, value)) or "none"
+    return str(value)

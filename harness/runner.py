@@ -1,0 +1,91 @@
+"""Run one case on one path and give its verdict, whatever happens.
+
+A path that refuses is ``unsupported``, one that breaks is ``error``; findings are held against
+the ledger here and nowhere else, so no check can forget them. A finding that no entry knows
+turns an agreeing case red.
+"""
+
+from __future__ import annotations
+
+import importlib
+import shlex
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path as File
+
+from harness.cases import Case
+from harness.ledger import HITS, Ledger
+from harness.paths.base import Path, Unsupported
+from harness.verdict import Grade, Status, Verdict
+
+MEMINFO = File("/proc/meminfo")
+
+
+def run(case: Case, path: Path, ledger: Ledger) -> Verdict:
+    """The verdict of ``case`` on ``path``; raises nothing but `KeyboardInterrupt` and its like."""
+    began = time.perf_counter()
+    try:
+        verdict = _checked(case, path)
+    except Unsupported as refusal:
+        verdict = _without_result(case, path, Status.UNSUPPORTED, str(refusal))
+    except Exception as error:
+        verdict = _without_result(case, path, Status.ERROR, f"{type(error).__name__}: {error}")
+        verdict = verdict.but(notes=(f"raised at {_place(error)}",), facts={"traceback": traceback.format_exc()})
+    verdict = _with_ledger(verdict, path, ledger)
+    return replace(verdict, seconds=time.perf_counter() - began, rerun=rerun(case, path))
+
+
+def rerun(case: Case, path: Path) -> str:
+    """The command line that runs ``case`` on ``path`` again."""
+    extra: tuple[str, ...] = getattr(path, "rerun_args", ())
+    return shlex.join(["python", "-m", "harness", "check", case.id, "--path", path.name, *extra])
+
+
+def _checked(case: Case, path: Path) -> Verdict:
+    needed, available = memory_needed(case), memory_available()
+    if available is not None and needed > available:
+        raise Unsupported(f"the case needs about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free")
+    check: Callable[[Case, Path], Verdict] = importlib.import_module(f"harness.checks.{case.suite}").check
+    return check(case, path)
+
+
+def memory_needed(case: Case) -> int:
+    """Bytes the harness and an emulator hold at once, roughly: score matrices, queries and the key pool."""
+    cells = case.rows * case.width if case.kind and case.suite != "schedule" else 0
+    matrices = 5 + 2 * len(case.u) + len(case.c)
+    if case.t == "far":
+        cells += 1 << 28
+    return cells * 4 * matrices + case.rows * case.h * case.d * 4 + sum(case.ctx) * case.d * 4
+
+
+def memory_available() -> int | None:
+    """Bytes that can be had without swapping; None where the system does not say."""
+    try:
+        lines = MEMINFO.read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
+
+
+def _without_result(case: Case, path: Path, status: Status, reason: str) -> Verdict:
+    return Verdict(case.id, case.suite, path.name, path.executor, status, Grade.NONE, " ".join(reason.split()))
+
+
+def _place(error: Exception) -> str:
+    """``file:line in function`` where ``error`` was raised, without the machine's folders."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{'/'.join(File(last.filename).parts[-2:])}:{last.lineno} in {last.name}"
+
+
+def _with_ledger(verdict: Verdict, path: Path, ledger: Ledger) -> Verdict:
+    """Note known findings, and turn an agreeing verdict red for a new one."""
+    known, new = ledger.split(verdict.findings, path.name)
+    entries = list(dict.fromkeys(entry for _, entry in known))
+    notes = verdict.notes + tuple(f"known finding: {entry.kind} of {entry.operand} in {entry.file}: {entry.reason}" for entry in entries)
+    verdict = verdict.but(notes=notes, facts={**verdict.facts, HITS: [entry.key for entry in entries]})
+    if not new or verdict.status not in (Status.AGREE, Status.MISTRUSTED):
+        return verdict
+    count = sum(finding.count for finding in new)
+    return verdict.but(status=Status.DIFFER, layer="finding", reason=f"new-finding ({new[0].kind})", count=count, total=count)

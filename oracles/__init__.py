@@ -1,0 +1,1 @@
+"""What the answer is: the indexer's formats, layouts, schedules and arithmetic, in their own numbers."""

@@ -1,0 +1,1 @@
+"""The comparisons, one file a stage or topology; every test is one listed case."""

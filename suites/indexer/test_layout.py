@@ -1,0 +1,19 @@
+"""Planes and pages: every byte sits where the ABI says, and scores read it from there.
+
+A bend dropped on both the write and the read cancels out, so each side is compared by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from harness.cases import Case
+from harness.verdict import Verdict
+
+
+@pytest.mark.suite("layout")
+def test_layout(case: Case, judge: Callable[[Case], Verdict]) -> None:
+    """The path agrees with the oracle on every listed case."""
+    judge(case)

@@ -1,0 +1,265 @@
+"""The pytest plugin: options, cases as parameters, every verdict into the store, the summary.
+
+A test passes if and only if its verdict is ``agree``. ``unsupported`` skips, unless its suite was
+named with ``--suite``; everything else fails with the verdict's text as the whole message. How
+this would fail silently: a verdict that is judged but not recorded, so the record is written
+first and a journal that cannot be written is an error of the test.
+
+``harness verify`` makes the run's folder itself and passes ``--run-folder``; without it the
+plugin makes one under ``--results`` as soon as it sees that comparisons were collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import case_lists, cases, exits, ledger, provenance, store, summary
+from harness.case_limits import CaseError
+from harness.cases import Case
+from harness.paths import registry
+from harness.verdict import Status, Verdict
+from suites import guards
+
+FOLDER = pytest.StashKey[Path]()
+JOURNAL = pytest.StashKey[store.Journal]()
+SECONDS_A_CASE = 600
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("fp4 indexer harness")
+    group.addoption("--path", default=registry.DEFAULT, help="path under test: " + ", ".join(registry.PATHS))
+    group.addoption("--aiter", type=Path, metavar="DIR", help="aiter source tree, for --path aiter")
+    group.addoption("--cases", default="smoke", choices=("smoke", "full"), help="which list of cases")
+    group.addoption(
+        "--suite", action="append", default=[], choices=cases.SUITES, help="only this suite (repeatable)"
+    )
+    group.addoption(
+        "--results", type=Path, default=Path(store.DEFAULT_DIRECTORY), metavar="DIR", help="results store"
+    )
+    group.addoption("--run-folder", type=Path, help="record into this run (used by harness verify)")
+    group.addoption("--limit", type=int, default=SECONDS_A_CASE, metavar="S", help="seconds a case may take")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "suite(name): the suite whose listed cases this test runs")
+    if is_worker(config):
+        config.stash[FOLDER] = Path(worker_input(config)["run_folder"])
+        return
+    try:
+        registry.entry(config.option.path)
+    except exits.InputError as error:
+        raise pytest.UsageError(str(error)) from None
+    config.stash[FOLDER] = config.option.run_folder or config.option.results / "runs" / store.new_id()
+    if config.option.run_folder:
+        guards.watch_parent()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: tell a new worker where to record."""
+    node.workerinput["run_folder"] = str(node.config.stash[FOLDER].absolute())
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
+    """xdist: the first worker's collection is the plan; the run's folder exists before any case starts."""
+    plan(node.config, sum(map(names_case, ids)))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "case" not in metafunc.fixturenames:
+        return
+    suite = suite_of(metafunc.definition)
+    listed = case_lists.listed(suite, metafunc.config.option.cases)
+    metafunc.parametrize("case", listed, ids=[case.id for case in listed])
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep the suites that were asked for. Without ``--suite`` that is all of them."""
+    asked = config.option.suite
+    if not asked:
+        return
+    dropped = [item for item in items if item.get_closest_marker("suite") and suite_of(item) not in asked]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if item not in dropped]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if not is_worker(session.config) and not session.config.option.collectonly:
+        plan(session.config, sum(map(is_comparison, session.items)))
+
+
+@pytest.fixture(scope="session")
+def path_under_test(request: pytest.FixtureRequest) -> Callable[[], Any]:
+    """Makes the path at the first call; later calls get the same one, or the same refusal."""
+    made: list[Any] = []
+
+    def make() -> Any:
+        if not made:
+            option = request.config.option
+            guards.share_cores()
+            try:
+                made.append(registry.create(option.path, option.aiter))
+            except (exits.InputError, exits.CannotRun) as error:
+                made.append(error)
+        if isinstance(made[0], Exception):
+            raise made[0]
+        return made[0]
+
+    return make
+
+
+@pytest.fixture
+def judge(request: pytest.FixtureRequest, path_under_test: Callable[[], Any]) -> Callable[[Case], Verdict]:
+    """Runs a case, records the verdict, and passes, skips or fails the test by it."""
+    option = request.config.option
+    journal = journal_of(request.config)
+
+    def judged(case: Case) -> Verdict:
+        from harness import runner
+
+        journal.start(case.id)
+        try:
+            path, book = path_under_test(), ledger.load()
+            with guards.time_limit(option.limit):
+                verdict = runner.run(case, path, book)
+        except (exits.InputError, exits.CannotRun) as error:
+            verdict = could_not_run(case, option, str(error))
+        except Exception as error:  # whatever it is, the case is recorded
+            verdict = could_not_run(case, option, f"{type(error).__name__}: {error}")
+        journal.verdict(verdict.to_record())
+        if verdict.status is Status.UNSUPPORTED and case.suite not in option.suite:
+            pytest.skip(verdict.reason)
+        if not verdict.green:
+            pytest.fail(verdict.text(), pytrace=False)
+        return verdict
+
+    return judged
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any) -> None:
+    """xdist: a worker died in a case; the case becomes an error of the run instead of a gap in it."""
+    config = sched.config
+    if names_case(crashitem):
+        reason = "the worker process died while it ran this case"
+        verdict = could_not_run(cases.parse(case_id(crashitem)), config.option, reason)
+        journal_of(config).verdict(verdict.to_record())
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    config = session.config
+    if not keeps_run(config):
+        return
+    run = store.Run(config.stash[FOLDER])
+    complete = exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+    records = store.load(run).records
+    stale = stale_entries(config, records) if complete else ()
+    if stale and exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    code = exits.of_records(records, asked=config.option.suite, stale=len(stale), complete=complete)
+    store.finish(run, complete=complete, exit_code=code)
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    if not keeps_run(config):
+        return
+    run = store.Run(config.stash[FOLDER])
+    records = store.load(run).records
+    terminalreporter.section(f"path {config.option.path}, run {run.id}")
+    text = summary.plain(records, ledger.load(), stale=stale_entries(config, records))
+    terminalreporter.write_line(f"{text}\nrecorded in {run.folder}")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if JOURNAL in config.stash:
+        config.stash[JOURNAL].close()
+
+
+def is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def worker_input(config: pytest.Config) -> dict[str, Any]:
+    """What xdist's controller told this worker."""
+    return dict(vars(config)["workerinput"])
+
+
+def suite_of(item: Any) -> str:
+    marker = item.get_closest_marker("suite")
+    if marker is None:
+        raise pytest.UsageError(f"{item.nodeid} takes a case but has no suite marker")
+    return str(marker.args[0])
+
+
+def is_comparison(item: pytest.Item) -> bool:
+    """Whether ``item`` is a listed case (a suite that lists nothing leaves pytest a stand-in)."""
+    callspec = getattr(item, "callspec", None)
+    return callspec is not None and isinstance(callspec.params.get("case"), Case)
+
+
+def names_case(nodeid: str) -> bool:
+    """Whether a node id is that of a comparison (xdist's controller knows nothing but ids)."""
+    if "indexer/test_" not in nodeid or not nodeid.endswith("]"):
+        return False
+    try:
+        cases.parse(case_id(nodeid))
+    except CaseError:  # pytest's own name for a suite that lists nothing
+        return False
+    return True
+
+
+def case_id(nodeid: str) -> str:
+    return nodeid.split("[", 1)[1].removesuffix("]")
+
+
+def keeps_run(config: pytest.Config) -> bool:
+    """Whether this process closes the run: the controller, when comparisons ran and nobody else does it."""
+    return not is_worker(config) and not config.option.run_folder and config.stash[FOLDER].is_dir()
+
+
+def stale_entries(config: pytest.Config, records: Sequence[summary.Record]) -> list[str]:
+    """Stale ledger entries, unless only some of a suite's cases were chosen."""
+    option = config.option
+    picked = option.keyword or option.markexpr or any("::" in argument for argument in config.args)
+    return [] if picked else summary.stale(records, ledger.load())
+
+
+def plan(config: pytest.Config, count: int) -> None:
+    """Make the run's folder, unless there is one, and note how many cases are to come."""
+    if not count:
+        return
+    option = config.option
+    arguments = {
+        "cases": option.cases,
+        "suite": list(option.suite),
+        "limit": option.limit,
+        "engine": "pytest",
+    }
+    if not config.stash[FOLDER].is_dir():
+        about = provenance.collect(path=option.path, aiter=option.aiter, arguments=arguments)
+        try:
+            store.create(option.results, about, run_id=config.stash[FOLDER].name)
+        except exits.InputError as error:
+            pytest.exit(str(error), returncode=exits.USAGE)
+    journal_of(config).plan(count)
+
+
+def journal_of(config: pytest.Config) -> store.Journal:
+    if JOURNAL not in config.stash:
+        worker = str(worker_input(config)["workerid"]) if is_worker(config) else "main"
+        config.stash[JOURNAL] = store.Journal(store.Run(config.stash[FOLDER]), worker)
+    return config.stash[JOURNAL]
+
+
+def could_not_run(case: Case, option: Any, reason: str) -> Verdict:
+    """The verdict of a case that never reached its path, or took its process down."""
+    tree = f" --aiter {option.aiter}" if option.aiter else ""
+    rerun = f"python -m harness check {case.id} --path {option.path}{tree}"
+    return Verdict(case.id, case.suite, option.path, "none", Status.ERROR, reason=reason, rerun=rerun)

@@ -1,0 +1,1 @@
+"""Tests of the oracles and of the harness itself."""
