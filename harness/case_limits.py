@@ -29,7 +29,6 @@ LIMITS = {
     "u": (0, 1 << 16),
     "l": (0, 1 << 20),
     "s": (0, (1 << 31) - 1),
-    "repeat": (1, 1 << 16),
 }
 """Field to the smallest and largest value of it (of each member, for lists)."""
 
@@ -47,6 +46,9 @@ MAX_CELLS = 1 << 30
 
 MAX_KEYS = 1 << 22
 """Keys of all sequences together: 1 GiB of unpacked codes at head dim 256."""
+
+MAX_LAYOUT = 1 << 12
+"""Keys of a layout case, which plants and checks single codes one by one."""
 
 MAX_QUERY = 1 << 29
 """Query elements, rows times heads times head dim: 256 MiB of codes, 2 GiB as float32."""
@@ -92,14 +94,24 @@ def check_geometry(case: Case) -> None:
 def check_lengths(case: Case) -> None:
     """Lengths against each other, against max_seq_len and against memory."""
     if case.kind == "varqlen" and len(case.q) != len(case.ctx):
-        raise CaseError(f"field q has {len(case.q)} members, allowed is one a sequence, {len(case.ctx)} as in ctx")
+        raise CaseError(
+            f"field q has {len(case.q)} members, allowed is one a sequence, {len(case.ctx)} as in ctx"
+        )
     _check_windows(case)
     if case.suite == "layout" and not any(case.ctx):
         raise CaseError("field ctx has no key, allowed in suite layout is at least one length from 1")
     if case.l and case.l < case.longest:
-        raise CaseError(f"field l is {case.l}, allowed are 0 and {case.longest} (the largest length) to {1 << 20}")
+        raise CaseError(
+            f"field l is {case.l}, allowed are 0 and {case.longest} (the largest length) to {1 << 20}"
+        )
     if case.kind and case.suite != "schedule" and case.rows * case.width > MAX_CELLS:
-        raise CaseError(f"rows * max_seq_len is {case.rows * case.width}, allowed are at most {MAX_CELLS} cells")
+        raise CaseError(
+            f"rows * max_seq_len is {case.rows * case.width}, allowed are at most {MAX_CELLS} cells"
+        )
+    if case.suite == "layout" and sum(case.ctx) > MAX_LAYOUT:
+        raise CaseError(
+            f"field ctx sums to {sum(case.ctx)} keys, allowed in suite layout are at most {MAX_LAYOUT}"
+        )
     if sum(case.ctx) > MAX_KEYS and case.suite != "schedule":
         raise CaseError(f"field ctx sums to {sum(case.ctx)} keys, allowed are at most {MAX_KEYS}")
     table = len(case.ctx) * -(-case.longest // 64)
@@ -111,12 +123,18 @@ def _check_windows(case: Case) -> None:
     last = 0
     for row, (seq, start, end) in enumerate(case.w):
         if case.ctx and seq >= len(case.ctx):
-            raise CaseError(f"field w names sequence {seq} in row {row}, allowed are 0 to {len(case.ctx) - 1}")
+            raise CaseError(
+                f"field w names sequence {seq} in row {row}, allowed are 0 to {len(case.ctx) - 1}"
+            )
         if not last <= seq <= LAST["ctx"]:
-            raise CaseError(f"field w names sequence {seq} in row {row}, allowed are {last} to {LAST['ctx']} (in order)")
+            raise CaseError(
+                f"field w names sequence {seq} in row {row}, allowed are {last} to {LAST['ctx']} (in order)"
+            )
         limit = case.ctx[seq] if case.ctx else LIMITS["ctx"][1]
         if not 0 <= start <= end <= limit:
-            raise CaseError(f"field w is {start}:{end} in row {row}, allowed are 0 <= start <= end <= {limit}")
+            raise CaseError(
+                f"field w is {start}:{end} in row {row}, allowed are 0 <= start <= end <= {limit}"
+            )
         last = seq
 
 
@@ -127,6 +145,10 @@ def check_units(case: Case) -> None:
             continue
         if case.kind == "decode" and (units % case.n or units < case.n * case.batch):
             low = case.n * case.batch
-            raise CaseError(f"field u is {units}, allowed are 0 and multiples of n = {case.n} from {low} (n times sequences)")
+            raise CaseError(
+                f"field u is {units}, allowed are 0 and multiples of n = {case.n} from {low} (n * sequences)"
+            )
         if case.kind != "decode" and units < case.rows:
-            raise CaseError(f"field u is {units}, allowed are 0 and {case.rows} (one a row) to {LIMITS['u'][1]}")
+            raise CaseError(
+                f"field u is {units}, allowed are 0 and {case.rows} (one a row) to {LIMITS['u'][1]}"
+            )

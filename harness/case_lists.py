@@ -21,7 +21,8 @@ SPEC = "700,437,0,64"
 MIXED = "513,1,512,511,0,130"
 
 WINDOWS = (
-    "0@0:1,0@37:41,0@5:5,0@100:357+3,0@255:257,0@256:512,0@640:700,1@17:300+3,1@433:437,2@63:64,2@0:0,2@0:64,2@16:33"
+    "0@0:1,0@37:41,0@5:5,0@100:357+3,0@255:257,0@256:512,0@640:700,"
+    "1@17:300+3,1@433:437,2@63:64,2@0:0,2@0:64,2@16:33"
 )
 """Over lengths 700, 437, 64: starts off and on multiples of 16, shorter than a tile, empty."""
 EDGES = "0@0:2047+3,0@2040:2049,0@1791:1793,1@0:16,1@1:17,1@15:16,1@240:257,2@0:0"
@@ -58,6 +59,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "schedule-n7-ctx131072,1-u14,700,1400-l0",
         f"schedule-n8-ctx{LONG}-u32,224,512-l2049",
         "schedule-n1-ctx1x513-u513,1024-l0",
+        "schedule-n3-ctx5,0,17,258-u0,12-l0",
         "schedule-n1-ctx4096-u1,2,3,5,15,16,17-l0",
         f"schedule-w{WINDOWS}-u17,18,40,4096-l0",
         f"schedule-w{EDGES}-u10,11,20,64,4096-l4096",
@@ -77,12 +79,16 @@ SMOKE: dict[str, tuple[str, ...]] = {
         f"decode-n1-h32-d128-ctx{LONG}-tshuffled-u28-l2100-fboundary-s10",
         f"decode-n4-h128-d256-ctx{SPEC}-tshuffled-u20-l0-fnatural-s11",
         f"decode-n2-h16-d128-ctx{SHORT}-tshuffled-u0-l0-fties-s12",
-        "decode-n2-h32-d128-ctx512x2,256-ttight-u12-l0-fbytes-s13",
+        "decode-n2-h32-d128-ctx256,512x2-ttight-u12-l0-fbytes-s13",
         f"decode-n1-h64-d128-ctx{SPEC}-twide-u9-l4096-fwide-s14",
         "decode-n8-h64-d128-ctx5,0,17,258-tshuffled-u40-l0-fbytes-s15",
         "decode-n5-h48-d128-ctx300,64-tshuffled-u20-l0-faddress-s16",
         "decode-n6-h96-d128-ctx33,257-tstrided-u18-l0-fnatural-s17",
         "decode-n7-h112-d128-ctx129,7-tshuffled-u14-l0-fbytes-s18",
+        f"decode-n3-h64-d128-ctx{LONG}-tshuffled-u12-l0-fnatural-s19",
+        "decode-n2-h128-d128-ctx1030,1,2049-tshuffled-u6-l0-fwide-s20",
+        f"decode-n4-h16-d256-ctx{SHORT}-tshuffled-u44-l0-fties-s21",
+        f"decode-n1-h16-d128-ctx{MIXED}-tshuffled-u6-l0-fboundary-s22",
     ),
     "prefill": (
         f"prefill-h64-d128-ctx700,437,64-w{WINDOWS}-c5-tshuffled-u0-l0-fbytes-s1",
@@ -92,9 +98,11 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "prefill-h128-d128-ctx300,90-w0@0:200+4,0@33:300,1@3:7,1@0:90-c3-tshuffled-u12-l0-fnatural-s5",
         "prefill-h128-d256-ctx257,64-w0@16:255+3,0@0:257,1@5:6,1@0:64-c2-tshuffled-u12-l0-fbytes-s6",
         "prefill-h32-d256-ctx257,64-w0@17:255+3,1@5:6,1@0:64-c0-twide-u8-l0-faddress-s7",
-        "prefill-h32-d128-ctx512,256-w0@0:510+3,0@128:400,1@1:256,1@64:128-c4-ttight-u16-l0-fboundary-s8",
+        "prefill-h32-d128-ctx256,512-w0@1:256,0@64:128,1@0:510+3,1@128:400-c4-ttight-u16-l0-fboundary-s8",
         "prefill-h16-d128-ctx130x3-w0@0:128+3,1@63:65,1@64:130,2@1:2,2@129:130-c2-tshuffled-u8-l130-fties-s9",
         "prefill-h80-d128-ctx70,3-w0@2:69,0@0:70,1@0:1+3-c0-tshuffled-u5-l0-faddress-s10",
+        f"prefill-h64-d128-ctx2049,257,0-w{EDGES}-c3-tshuffled-u10-l0-fnatural-s11",
+        f"prefill-h64-d256-ctx700,437,64-w{WINDOWS}-c0-tshuffled-u17-l0-fwide-s12",
     ),
     "varqlen": (
         f"varqlen-h64-d128-ctx{SPEC}-q3,0,1,4-p5-tshuffled-u0-l0-fbytes-s1",
@@ -103,10 +111,12 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "varqlen-h128-d128-ctx2,300-q5,3-p8-tstrided-u24-l400-fbytes-s4",
         "varqlen-h16-d256-ctx64,257,1-q2,1,3-p2-twide-u12-l0-fnatural-s5",
         f"varqlen-h16-d128-ctx{LONG}-q2,1,3,2-p0-tshuffled-u40-l0-fwide-s6",
+        f"varqlen-h64-d128-ctx{LONG}-q1,8,2,4-p1-tshuffled-u16-l0-fnatural-s7",
     ),
     "identity": (
         f"identity-n2-h64-d128-ctx{SPEC}-tshuffled-u8,10,12,16-l0-fnatural-s1",
         "identity-n3-h32-d128-ctx1000,257,3-tshuffled-u9,12,21,60-l0-fbytes-s2",
+        f"identity-n4-h16-d256-ctx{MIXED}-tshuffled-u24,28,44-l0-fnatural-s5",
         f"identity-h64-d128-ctx700,437,64-w{WINDOWS}-c1,5,9-tshuffled-u17,20,40-l0-fnatural-s3",
         "identity-h32-d128-ctx1030-w0@0:1020+6,0@513:800,0@300:301-c2,3-tshuffled-u8,12,40-l1100-fwide-s4",
     ),
@@ -156,9 +166,9 @@ def _full_schedule() -> Iterator[str]:
             units = [next_n * batch, next_n * (batch + 1), next_n * 3 * batch, next_n * 40]
             yield f"schedule-n{next_n}-ctx{lengths}-u{','.join(map(str, units))}-l0"
             yield f"schedule-n{next_n}-ctx{lengths}-u{next_n * 64}-l5000"
-    for units in ("3,4,5,6,7,8", "4096"):
-        yield f"schedule-w0@0:2047,0@1:2048,1@2048:2049-u{units}-l0"
-        yield f"schedule-w0@0:2047,0@256:256,1@255:256-u{units}-l9999"
+    for counts in ("3,4,5,6,7,8", "4096"):
+        yield f"schedule-w0@0:2047,0@1:2048,1@2048:2049-u{counts}-l0"
+        yield f"schedule-w0@0:2047,0@256:256,1@255:256-u{counts}-l9999"
 
 
 def _full_decode() -> Iterator[str]:
@@ -199,7 +209,10 @@ def _full_varqlen() -> Iterator[str]:
     for turn, heads in enumerate((16, 32, 48, 64, 96, 128)):
         fill, style = ROUND_FILLS[turn], ROUND_TABLES[turn % 4]
         dim = 256 if turn % 3 == 2 else 128
-        yield f"varqlen-h{heads}-d{dim}-ctx{SHORT}-q1,0,2,3,1,8,1,2,3,1,4-p{turn}-t{style}-u{(0, 60)[turn % 2]}-l0-f{fill}-s{300 + turn}"
+        counts, units = "1,0,2,3,1,8,1,2,3,1,4", (0, 60)[turn % 2]
+        yield (
+            f"varqlen-h{heads}-d{dim}-ctx{SHORT}-q{counts}-p{turn}-t{style}-u{units}-l0-f{fill}-s{300 + turn}"
+        )
         yield f"varqlen-h{heads}-d128-ctx{LONG}-q2,5,0,4-p3-tshuffled-u90-l2300-f{fill}-s{310 + turn}"
 
 
@@ -207,10 +220,14 @@ def _full_identity() -> Iterator[str]:
     for turn, next_n in enumerate((1, 2, 4, 8)):
         fill = ("natural", "wide", "natural", "bytes")[turn]
         units = [next_n * slots for slots in (4, 5, 7, 20)]
-        yield f"identity-n{next_n}-h{(64, 32, 128, 16)[turn]}-d128-ctx{LONG}-tshuffled-u{','.join(map(str, units))}-l0-f{fill}-s{400 + turn}"
+        heads, listed_units = (64, 32, 128, 16)[turn], ",".join(map(str, units))
+        yield (
+            f"identity-n{next_n}-h{heads}-d128-ctx{LONG}-tshuffled-u{listed_units}-l0-f{fill}-s{400 + turn}"
+        )
     for turn, heads in enumerate((16, 64, 128)):
         fill = ("natural", "wide", "natural")[turn]
-        yield f"identity-h{heads}-d{(128, 256, 128)[turn]}-ctx2049,257,0-w{EDGES}-c1,4,7-tshuffled-u10,14,64-l0-f{fill}-s{410 + turn}"
+        where, seed, dim = f"2049,257,0-w{EDGES}-c1,4,7", 410 + turn, (128, 256, 128)[turn]
+        yield f"identity-h{heads}-d{dim}-ctx{where}-tshuffled-u10,14,64-l0-f{fill}-s{seed}"
 
 
 FULL = {

@@ -10,21 +10,17 @@ and `parse` accepts any spelling but returns the value, not the text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 from harness.case_limits import (
-    LAST,
-    LIMITS,
-    LISTS,
     CaseError,
     check_geometry,
     check_lengths,
     check_limits,
     check_units,
 )
+from harness.case_text import Window, read, short, spell
 
 SUITES = ("quantise", "layout", "write", "schedule", "decode", "prefill", "varqlen", "identity")
 
@@ -66,9 +62,6 @@ SUITE_FILLS = {
     "write": ("natural", "boundary"),
 }
 """Fills of the suites that do not take all of them: the writer sees values, not codes."""
-
-Window = tuple[int, int, int]
-"""(sequence, start, end): the row sees start <= t < end of that sequence's keys."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ class Case:
 
     @cached_property
     def id(self) -> str:
-        return "-".join([self.suite, *(name + _spell(getattr(self, name)) for name in self.names)])
+        return "-".join([self.suite, *(name + spell(getattr(self, name)) for name in self.names)])
 
     @property
     def batch(self) -> int:
@@ -176,13 +169,15 @@ def parse(text: str) -> Case:
     for token in tokens:
         name = _field_of(token, suite)
         if name in found:
-            raise CaseError(f"field {name} occurs twice in {_short(text)}, allowed once")
+            raise CaseError(f"field {name} occurs twice in {short(text)}, allowed once")
         found[name] = token[len(name) :]
     wanted = _wanted(suite, set(found))
     missing = [name for name in wanted if name not in found]
     if missing:
-        raise CaseError(f"field {missing[0]} ({HELP[missing[0]]}) is missing, suite {suite} has {', '.join(wanted)}")
-    return Case(suite, **{name: _read(name, found[name]) for name in wanted})  # type: ignore[arg-type]
+        raise CaseError(
+            f"field {missing[0]} ({HELP[missing[0]]}) is missing, suite {suite} has {', '.join(wanted)}"
+        )
+    return Case(suite, **{name: read(name, found[name]) for name in wanted})  # type: ignore[arg-type]
 
 
 def _field_of(token: str, suite: str) -> str:
@@ -190,7 +185,7 @@ def _field_of(token: str, suite: str) -> str:
     name = next((name for name in names if token.startswith(name)), None)
     allowed = sorted({name for kind in FIELDS[suite].values() for name in kind}, key=list(HELP).index)
     if name is None or name not in allowed:
-        raise CaseError(f"field {_short(token)!r} is unknown, suite {suite} has {', '.join(allowed)}")
+        raise CaseError(f"field {short(token)!r} is unknown, suite {suite} has {', '.join(allowed)}")
     return name
 
 
@@ -203,86 +198,29 @@ def _wanted(suite: str, found: set[str]) -> tuple[str, ...]:
     wanted = kinds["decode" if "n" in found else "prefill"]
     extra = sorted(found - set(wanted))
     if extra:
-        raise CaseError(f"field {extra[0]} does not belong here, this form of {suite} has {', '.join(wanted)}")
+        raise CaseError(
+            f"field {extra[0]} does not belong here, this form of {suite} has {', '.join(wanted)}"
+        )
     return wanted
-
-
-def _read(name: str, text: str) -> object:
-    if name in ("t", "f"):
-        return text
-    if name == "w":
-        return tuple(window for item in text.split(",") for window in _read_windows(item))
-    if name in LISTS:
-        return tuple(value for item in text.split(",") for value in _read_repeated(name, item))
-    return _read_int(name, text)
-
-
-def _read_int(name: str, text: str) -> int:
-    low, high = LIMITS[name]
-    if not re.fullmatch(r"[0-9]+", text) or len(text) > 12:
-        raise CaseError(f"field {name} is {_short(text)!r}, allowed is a whole number from {low} to {high}")
-    return int(text)
-
-
-def _read_repeated(name: str, item: str) -> Iterator[int]:
-    value, _, repeat = item.partition("x")
-    number, times = _read_int(name, value), _read_int("repeat", repeat) if repeat or "x" in item else 1
-    if not 1 <= times <= LAST[name]:
-        raise CaseError(f"field {name} repeats a value {times} times, allowed are 1 to {LAST[name]}")
-    return iter([number] * times)
-
-
-def _read_windows(item: str) -> Iterator[Window]:
-    match = re.fullmatch(r"([0-9]{1,12})@([0-9]{1,12}):([0-9]{1,12})(?:\+([0-9]{1,12}))?", item)
-    if match is None:
-        raise CaseError(f"field w has {_short(item)!r}, allowed is SEQ@START:END or SEQ@START:END+COUNT")
-    seq, start, end = (int(match[i]) for i in (1, 2, 3))
-    count = int(match[4]) if match[4] else 1
-    if not 1 <= count <= LAST["w"]:
-        raise CaseError(f"field w has a window of {count} rows, allowed are 1 to {LAST['w']}")
-    return ((seq, start, end + i) for i in range(count))
-
-
-def _spell(value: object) -> str:
-    if not isinstance(value, tuple):
-        return str(value)
-    if value and isinstance(value[0], tuple):
-        return ",".join(_spell_windows(value))
-    return ",".join(f"{item}x{count}" if count > 1 else f"{item}" for item, count in _runs(value))
-
-
-def _runs(values: tuple[int, ...]) -> Iterator[tuple[int, int]]:
-    start = 0
-    for i in range(1, len(values) + 1):
-        if i == len(values) or values[i] != values[start]:
-            yield values[start], i - start
-            start = i
-
-
-def _spell_windows(windows: tuple[Window, ...]) -> Iterator[str]:
-    start = 0
-    for i in range(1, len(windows) + 1):
-        seq, left, right = windows[start]
-        if i == len(windows) or windows[i] != (seq, left, right + i - start):
-            yield f"{seq}@{left}:{right}" + (f"+{i - start}" if i - start > 1 else "")
-            start = i
 
 
 def _check_kind(case: Case) -> None:
     if len(FIELDS[case.suite]) == 2 and bool(case.n) == bool(case.w):
-        raise CaseError(f"suite {case.suite} takes field n (decode) or field w (prefill), exactly one of them")
+        raise CaseError(
+            f"suite {case.suite} takes field n (decode) or field w (prefill), exactly one of them"
+        )
     for field in fields(Case)[1:]:
         if field.name not in case.names and getattr(case, field.name) != field.default:
-            raise CaseError(f"field {field.name} does not belong to {case.suite}, which has {', '.join(case.names)}")
+            raise CaseError(
+                f"field {field.name} does not belong to {case.suite}, which has {', '.join(case.names)}"
+            )
 
 
 def _check_names(case: Case) -> None:
     if "t" in case.names and case.t not in TABLES:
-        raise CaseError(f"field t is {_short(case.t)!r}, allowed are {', '.join(TABLES)}")
+        raise CaseError(f"field t is {short(case.t)!r}, allowed are {', '.join(TABLES)}")
     allowed = SUITE_FILLS.get(case.suite, tuple(FILLS))
     if "f" in case.names and case.f not in allowed:
-        raise CaseError(f"field f is {_short(case.f)!r}, allowed in suite {case.suite} are {', '.join(allowed)}")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
+        raise CaseError(
+            f"field f is {short(case.f)!r}, allowed in suite {case.suite} are {', '.join(allowed)}"
+        )

@@ -2,8 +2,8 @@
 
 ``harness`` and ``python -m harness`` both come here. Each command lives in a module of its own
 that is imported only when it is asked for, so that ``--help`` and ``list`` load no torch. How
-this would fail silently: an exception turned into exit code 0 or 1, which mean "agrees" and
-"differs"; so only `InputError`, `CannotRun`, bad cases and an interrupt are caught, by name.
+this would fail silently: an exception that ends in exit code 0 or 1, which mean "agrees" and
+"differs"; so every exception gets a code here, and only the expected ones a sentence.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import argparse
 import importlib.util
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -92,11 +93,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _say(str(error), exits.USAGE)
     except (exits.CannotRun, LedgerError) as error:
         return _say(str(error), exits.ERROR)
+    except ModuleNotFoundError as error:
+        return _say(
+            f"the package {error.name} is not installed here; see README.md for the install", exits.ERROR
+        )
     except KeyboardInterrupt:
         return _say("interrupted", exits.INTERRUPTED)
     except BrokenPipeError:  # `harness list cases | head`: nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return exits.AGREE
+        return exits.ERROR
+    except Exception:  # left to Python it would end with 1, which means that something differs
+        traceback.print_exc()
+        return exits.ERROR
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -80,10 +80,16 @@ def show_run(console: Console, run: store.Run, args: argparse.Namespace) -> None
     for case in loaded.unfinished:
         console.print(f"  cut short  {case}", soft_wrap=True)
     book = ledger.load()
-    summary.show(console, loaded.records, book)
+    stale = summary.stale(loaded.records, book) if complete else []
+    summary.show(console, loaded.records, book, stale=stale)
     if args.all:
         for record in summary.red(loaded.records)[summary.TEXTS_SHOWN :]:
             console.print(Text(f"\n{Verdict.from_record(record).text()}"), soft_wrap=True)
+    code = manifest.get("exit_code")
+    if isinstance(code, int) and code in exits.MEANING:
+        console.print(
+            f"\nexit {code}: {exits.MEANING[code]} ({summary.statuses(loaded.records)})", soft_wrap=True
+        )
     if args.json:
         document.write_json(args.json, {**about, "id": run.id}, loaded.records, complete=complete)
     if args.html:

@@ -178,7 +178,17 @@ def write_files(
         console.print(f"\nwritten  {', '.join(written)}", soft_wrap=True)
 
 
+class PeopleConsole(Console):
+    """Standard output, without markup; `exits` decides what a closed pipe means, not the library."""
+
+    def __init__(self, width: int | None = None) -> None:
+        super().__init__(highlight=False, markup=False, emoji=False, width=width)
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console_for_people() -> Console:
     """Standard output; wide enough for the table when it is no terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=100)
+    console = PeopleConsole()
+    return console if console.is_terminal else PeopleConsole(width=100)

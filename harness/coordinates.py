@@ -73,6 +73,11 @@ def token_in_sequence(seq: Tensor) -> Tensor:
     return row - torch.where(starts, row, torch.zeros_like(row)).cummax(0).values if len(seq) else row
 
 
+def _block(grid: Grid, cells: Tensor) -> Tensor:
+    page = (cells[:, 1] // PAGE).clamp(max=grid.tables.shape[1] - 1)
+    return grid.tables[grid.seq[cells[:, 0]], page]
+
+
 Property = Callable[[Grid, Tensor], Tensor]
 
 PROPERTIES: Mapping[str, Property] = {
@@ -80,7 +85,7 @@ PROPERTIES: Mapping[str, Property] = {
     "sequence": lambda grid, cells: grid.seq[cells[:, 0]],
     "token": lambda grid, cells: grid.token[cells[:, 0]],
     "column": lambda grid, cells: cells[:, 1],
-    "block": lambda grid, cells: grid.tables[grid.seq[cells[:, 0]], (cells[:, 1] // PAGE).clamp(max=grid.tables.shape[1] - 1)],
+    "block": _block,
     "chunk": lambda grid, cells: cells[:, 1] // CHUNK,
     "slot": lambda grid, cells: cells[:, 1] % PAGE,
     "wave": lambda grid, cells: cells[:, 1] % CHUNK // WAVE,
@@ -88,14 +93,14 @@ PROPERTIES: Mapping[str, Property] = {
     "lane": lambda grid, cells: cells[:, 1] % TILE,
 }  # fmt: skip
 
-EDGES: Mapping[str, Property] = {
-    "the last visible column of its row": lambda grid, cells: cells[:, 1] == grid.end[cells[:, 0]] - 1,
-    "the column just past the end of its row": lambda grid, cells: cells[:, 1] == grid.end[cells[:, 0]],
-    "the first visible column of its row": lambda grid, cells: cells[:, 1] == grid.start[cells[:, 0]],
-    "the column just before the start of its row": lambda grid, cells: cells[:, 1] == grid.start[cells[:, 0]] - 1,
-    "before the start of its row": lambda grid, cells: cells[:, 1] < grid.start[cells[:, 0]],
-    "past the end of its row": lambda grid, cells: cells[:, 1] >= grid.end[cells[:, 0]],
-}  # fmt: skip
+EDGES: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
+    "the last visible column of its row": lambda column, start, end: column == end - 1,
+    "the column just past the end of its row": lambda column, start, end: column == end,
+    "the first visible column of its row": lambda column, start, end: column == start,
+    "the column just before the start of its row": lambda column, start, end: column == start - 1,
+    "before the start of its row": lambda column, start, end: column < start,
+    "past the end of its row": lambda column, start, end: column >= end,
+}
 
 
 def pattern(difference: Difference, grid: Grid) -> str:
@@ -106,19 +111,26 @@ def pattern(difference: Difference, grid: Grid) -> str:
     if difference.layer != "mask" and difference.count == difference.total:
         return "every visible cell"
     edge, everything = _edge(difference, grid), grid.visible()
-    shared = [_shared(name, of(grid, cells), of(grid, everything)) for name, of in PROPERTIES.items() if len(cells) > 1]
+    shared = [
+        _shared(name, of(grid, cells), of(grid, everything))
+        for name, of in PROPERTIES.items()
+        if len(cells) > 1
+    ]
     told = sorted(filter(None, shared), key=_strength)
     return "; ".join(filter(None, [edge, *told][:MOST]))
 
 
 def _strength(said: str) -> int:
     """One value tells more than a few, and a few more than all but a few."""
-    return next(rank for rank, start in enumerate(("all in", "only in", "in every")) if said.startswith(start))
+    return next(
+        rank for rank, start in enumerate(("all in", "only in", "in every")) if said.startswith(start)
+    )
 
 
 def _edge(difference: Difference, grid: Grid) -> str:
+    row, column = difference.cells.unbind(1)
     for name, of in EDGES.items():
-        if bool(of(grid, difference.cells).all()):
+        if bool(of(column, grid.start[row], grid.end[row]).all()):
             hint = " (mask off by one?)" if difference.layer == "mask" and "column" in name else ""
             each = "it is" if len(difference.cells) == 1 else "each is"
             return f"{each} {name}{hint}"

@@ -45,7 +45,9 @@ def digit_count(keys: int, dim: int) -> int:
     return max(2, min(MAX_DIGITS, -(-largest.bit_length() // 2)))
 
 
-def make(rows: int, heads: int, dim: int, keys: int, seed: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def make(
+    rows: int, heads: int, dim: int, keys: int, seed: int
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """(q_codes [T,H,D], q_scales [T,H,G], k_codes [L,D], k_scales [L,G], weights bfloat16 [T,H])."""
     digits = digit_count(keys, dim)
     k_codes = _key_codes(keys, dim, digits)
@@ -56,9 +58,9 @@ def make(rows: int, heads: int, dim: int, keys: int, seed: int) -> tuple[Tensor,
 def scale_bytes(key: Tensor, dim: int) -> Tensor:
     """Scale bytes uint8 [L, G] of ``key`` int64 [L]: neighbours in row, tile, page and group differ."""
     group = torch.arange(dim // GROUP)
-    return (SCALE_BASE + (key[:, None] + key[:, None] // 16 * 3 + key[:, None] // 64 + 2 * group) % SCALE_COUNT).to(
-        torch.uint8
-    )
+    return (
+        SCALE_BASE + (key[:, None] + key[:, None] // 16 * 3 + key[:, None] // 64 + 2 * group) % SCALE_COUNT
+    ).to(torch.uint8)
 
 
 def decode(score: float, keys: int, dim: int) -> Address | None:
@@ -115,9 +117,16 @@ def _head_scale(heads: int) -> Tensor:
 def _queries(rows: int, heads: int, dim: int, digits: int, seed: int) -> tuple[Tensor, Tensor]:
     groups = dim // GROUP
     codes = noise.octets(seed, "q", (rows, heads, dim)) & 15
-    scales = (QUERY_SCALE + _head_scale(heads))[None, :, None].expand(rows, heads, groups).to(torch.uint8).contiguous()
+    scales = (
+        (QUERY_SCALE + _head_scale(heads))[None, :, None]
+        .expand(rows, heads, groups)
+        .to(torch.uint8)
+        .contiguous()
+    )
     probes = _probe_heads(rows, heads, digits, seed)
-    codes.scatter_(1, probes[:, :, None].expand(rows, digits, dim), torch.zeros(rows, digits, dim, dtype=torch.uint8))
+    codes.scatter_(
+        1, probes[:, :, None].expand(rows, digits, dim), torch.zeros(rows, digits, dim, dtype=torch.uint8)
+    )
     row = torch.arange(rows)[:, None]
     place = (row + seed) % groups * GROUP + _places(rows, dim, digits, seed)  # [T, J]
     codes[row, probes, place] = INVERSE_CODES[_step_of(dim)[place]] | _sign_of(dim)[place]

@@ -50,7 +50,14 @@ def natural_queries(rows: int, heads: int, dim: int, seed: int) -> tuple[Tensor,
 
 
 def boundary_values(
-    rows: int, dim: int, seed: int, stream: str, exponents: int, *, dtype: torch.dtype = torch.bfloat16, quiet: bool = False
+    rows: int,
+    dim: int,
+    seed: int,
+    stream: str,
+    exponents: int,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    quiet: bool = False,
 ) -> Tensor:
     """Groups at the edges of the quantiser, ``dtype`` [R, D].
 

@@ -117,7 +117,7 @@ def _wide(shape: Shape) -> Filled:
     q_scales = _around(shape, "q/scale", (shape.rows, shape.heads, shape.groups), middle=True)
     k_scales = _around(shape, "k/scale", (shape.keys, shape.groups))
     if shape.rows > 4:
-        q_scales[noise.below(shape.seed, "q/nan", (1,), shape.rows), 0, 0] = 255
+        q_scales[3 + 4 * noise.below(shape.seed, "q/nan", (1,), (shape.rows - 1) // 4), 0, 0] = 255
     k_scales[noise.octets(shape.seed, "k/nan", (shape.keys,)) < 4, 0] = 255
     return Filled(
         q_codes=_codes(shape, "q", (shape.rows, shape.heads, shape.dim)),
@@ -140,7 +140,7 @@ def _around(shape: Shape, stream: str, size: tuple[int, ...], *, middle: bool = 
 
 def _ties(shape: Shape) -> Filled:
     """Keys are copies of 13 distinct ones, so equal scores are everywhere; 13 divides no page."""
-    queries, keys = window(shape.heads, shape.dim)
+    _, keys = window(shape.heads, shape.dim)
     copy = noise.below(shape.seed, "copy", (shape.keys,), 13)
     filled = _bytes(shape)
     return Filled(
@@ -175,7 +175,9 @@ def _boundary(shape: Shape) -> Filled:
     _, keys = window(shape.heads, shape.dim)
     values = fill_values.boundary_values(shape.rows * shape.heads, shape.dim, shape.seed, "q", 2)
     q_codes, q_scales = fill_values.quantised(values)
-    k_codes, k_scales = fill_values.quantised(fill_values.boundary_values(shape.keys, shape.dim, shape.seed, "k", keys))
+    k_codes, k_scales = fill_values.quantised(
+        fill_values.boundary_values(shape.keys, shape.dim, shape.seed, "k", keys)
+    )
     return Filled(
         q_codes.reshape(shape.rows, shape.heads, shape.dim),
         q_scales.reshape(shape.rows, shape.heads, shape.groups),

@@ -1,7 +1,7 @@
 """From a case to the tensors that ask it, and nothing about the answer.
 
 Everything a path must not use is poison: rows whose window is empty hold 0xFF codes, scales
-of 255 and huge weights; a caller's score buffer holds `compare.SENTINEL`, also in the gaps
+of 255 and huge weights; a caller's score buffer holds `bits.SENTINEL`, also in the gaps
 of a strided one. Operands depend on fill, seed and geometry only, never on units or chunks,
 so that two schedules of one case are asked about the same numbers.
 """
@@ -14,7 +14,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from harness import compare, fills, pages
+from harness import bits, fills, pages
 from harness.cases import Case
 from harness.coordinates import Grid, token_in_sequence
 from harness.fills import Filled
@@ -62,11 +62,23 @@ class Inputs:
 
     @cached_property
     def grid(self) -> Grid:
-        return Grid(self.seq, self.start, self.end, token_in_sequence(self.seq), self.planes.block_tables.long())
+        return Grid(
+            self.seq, self.start, self.end, token_in_sequence(self.seq), self.planes.block_tables.long()
+        )
 
-    def decode(self, *, units: int | None = None, schedule: Tensor | None = None, out: Tensor | None = None) -> DecodeScores:
+    def decode(
+        self, *, units: int | None = None, schedule: Tensor | None = None, out: Tensor | None = None
+    ) -> DecodeScores:
         return DecodeScores(
-            self.planes, self.context_lens, self.case.n, self.filled.weight_scale, self.width, units, schedule, out, self.expected
+            self.planes,
+            self.context_lens,
+            self.case.n,
+            self.filled.weight_scale,
+            self.width,
+            units,
+            schedule,
+            out,
+            self.expected,
         )
 
     def prefill(
@@ -78,25 +90,34 @@ class Inputs:
         out: Tensor | None = None,
     ) -> PrefillScores:
         """The request for ``rows`` of the batch; schedule and out are those of the rows alone."""
-        seq, start, end = (window.to(torch.int32)[rows].contiguous() for window in (self.seq, self.start, self.end))
+        seq, start, end = (
+            window.to(torch.int32)[rows].contiguous() for window in (self.seq, self.start, self.end)
+        )
         planes = rows_of(self.planes, rows)
         scale, expected = self.filled.weight_scale, self.expected[rows]
         return PrefillScores(planes, seq, start, end, scale, self.width, units, schedule, out, expected)
 
     def varqlen(self, *, units: int | None = None, out: Tensor | None = None) -> VarqlenScores:
         return VarqlenScores(
-            self.planes, self.cu_seq_q, self.context_lens, self.filled.weight_scale, self.width, units, out, self.expected
+            self.planes,
+            self.cu_seq_q,
+            self.context_lens,
+            self.filled.weight_scale,
+            self.width,
+            units,
+            out,
+            self.expected,
         )
 
     def buffer(self) -> Tensor:
-        """A caller's score buffer full of `compare.SENTINEL`: float32 [T, width], with gaps by table style.
+        """A caller's score buffer full of `bits.SENTINEL`: float32 [T, width], with gaps by table style.
 
         The gaps hold the sentinel for `GAP` columns; what lies between far rows is never touched,
         so that it takes address space and no memory.
         """
         rows, stride = len(self.seq), self.row_stride
         whole = torch.empty((rows - 1) * stride + self.width + self.gap, dtype=torch.int32)
-        whole.as_strided((rows, self.width + self.gap), (stride, 1)).fill_(compare.SENTINEL)
+        whole.as_strided((rows, self.width + self.gap), (stride, 1)).fill_(bits.SENTINEL)
         return whole.view(torch.float32).as_strided((rows, self.width), (stride, 1))
 
     @property
@@ -160,7 +181,9 @@ def make_planes(case: Case, filled: Filled) -> Planes:
     strided = case.t == "strided"
     placement = pages.place(case.ctx, case.t, case.s)
     k_codes, k_scales = pages.poisoned_pool(placement.blocks, case.d, strided=strided)
-    pages.fill_pool(k_codes, k_scales, filled.k_codes, filled.k_scales, pages.slots(case.ctx, placement.tables))
+    pages.fill_pool(
+        k_codes, k_scales, filled.k_codes, filled.k_scales, pages.slots(case.ctx, placement.tables)
+    )
     q_codes, weights, tables = layout.pack_nibbles(filled.q_codes), filled.weights, placement.tables
     q_scales = layout.write_query_scales(filled.q_scales)
     if strided:
@@ -175,4 +198,6 @@ def make_planes(case: Case, filled: Filled) -> Planes:
 
 def rows_of(planes: Planes, rows: slice | Tensor) -> Planes:
     """The planes of some query rows; keys and tables are shared."""
-    return replace(planes, q_codes=planes.q_codes[rows], q_scales=planes.q_scales[rows], weights=planes.weights[rows])
+    return replace(
+        planes, q_codes=planes.q_codes[rows], q_scales=planes.q_scales[rows], weights=planes.weights[rows]
+    )

@@ -56,7 +56,9 @@ class Ledger:
 
     entries: tuple[Entry, ...] = ()
 
-    def split(self, findings: Iterable[Finding], path: str) -> tuple[tuple[tuple[Finding, Entry], ...], tuple[Finding, ...]]:
+    def split(
+        self, findings: Iterable[Finding], path: str
+    ) -> tuple[tuple[tuple[Finding, Entry], ...], tuple[Finding, ...]]:
         """(known, each with its entry; new) of ``findings`` on ``path``."""
         known: list[tuple[Finding, Entry]] = []
         new: list[Finding] = []
@@ -69,14 +71,16 @@ class Ledger:
         return tuple(known), tuple(new)
 
     def stale(self, verdicts: Iterable[Verdict]) -> tuple[Entry, ...]:
-        """Entries whose path and suites all ran among ``verdicts`` (where accesses are seen) and that none met.
+        """Entries that none of ``verdicts`` met although all their suites ran where accesses are seen.
 
         Call it on whole listings only: a run of hand-picked cases clears nothing.
         """
         ran: set[tuple[str, str]] = set()
         hits: set[str] = set()
         for verdict in verdicts:
-            if verdict.status in (Status.AGREE, Status.DIFFER, Status.MISTRUSTED) and not is_blind(verdict.executor):
+            if verdict.status in (Status.AGREE, Status.DIFFER, Status.MISTRUSTED) and not is_blind(
+                verdict.executor
+            ):
                 ran.add((verdict.path, verdict.suite))
                 hits.update(verdict.facts.get(HITS, ()))
         return tuple(
@@ -113,14 +117,22 @@ def _entry(number: int, record: dict[str, object]) -> Entry:
     wanted = {*TEXTS, "suites"}
     for name in sorted(wanted ^ set(record)):
         word = "lacks" if name in wanted else "has an unknown"
-        raise LedgerError(f"ledger entry {number} {word} field {name}, allowed are exactly {', '.join(sorted(wanted))}")
+        raise LedgerError(
+            f"ledger entry {number} {word} field {name}, allowed are exactly {', '.join(sorted(wanted))}"
+        )
     for name in TEXTS:
         if not isinstance(record[name], str) or not str(record[name]).strip():
-            raise LedgerError(f"ledger entry {number} has field {name} {record[name]!r}, allowed is a non-empty text")
+            raise LedgerError(
+                f"ledger entry {number} has field {name} {record[name]!r}, allowed is a non-empty text"
+            )
     if record["kind"] not in KINDS:
-        raise LedgerError(f"ledger entry {number} has kind {record['kind']!r}, allowed are {', '.join(KINDS)}")
+        raise LedgerError(
+            f"ledger entry {number} has kind {record['kind']!r}, allowed are {', '.join(KINDS)}"
+        )
     suites = record["suites"]
     if not isinstance(suites, list) or not suites or not set(suites) <= set(SUITES):
-        raise LedgerError(f"ledger entry {number} has suites {suites!r}, allowed are some of {', '.join(SUITES)}")
-    return Entry(*(str(record[name]) for name in ("path", "kernel", "kind", "operand", "file")),
-                 suites=tuple(suites), reason=str(record["reason"]))  # fmt: skip
+        raise LedgerError(
+            f"ledger entry {number} has suites {suites!r}, allowed are some of {', '.join(SUITES)}"
+        )
+    texts = {name: str(record[name]) for name in TEXTS}
+    return Entry(suites=tuple(suites), **texts)

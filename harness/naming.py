@@ -42,11 +42,15 @@ def _addressed(inputs: Inputs, got: float) -> Iterator[str]:
     first = 0
     for sequence, length in enumerate(inputs.case.ctx):
         if address.key < first + length:
-            right = int(fill_address.scale_bytes(torch.tensor([address.key]), inputs.case.d)[0, address.group])
+            right = int(
+                fill_address.scale_bytes(torch.tensor([address.key]), inputs.case.d)[0, address.group]
+            )
             odd = "" if right == address.scale else f", its own is {right}"
             token = address.key - first
-            page = f"page {token // pages.PAGE}, slot {token % pages.PAGE}"
-            yield f"the value spells key {token} of sequence {sequence} ({page}), group {address.group}, scale byte {address.scale}{odd}"
+            key = (
+                f"key {token} of sequence {sequence} (page {token // pages.PAGE}, slot {token % pages.PAGE})"
+            )
+            yield f"the value spells {key}, group {address.group}, scale byte {address.scale}{odd}"
             return
         first += length
 
@@ -105,9 +109,15 @@ def _variants(inputs: Inputs, right: Operands, row: int, column: int) -> Iterato
     groups = right.k_scales.shape[1]
     for turn in range(1, groups):
         yield f"with key scales moved by {turn} groups", replace(right, k_scales=right.k_scales.roll(turn, 1))
-        yield f"with query scales moved by {turn} groups", replace(right, q_scales=right.q_scales.roll(turn, 2))
+        yield (
+            f"with query scales moved by {turn} groups",
+            replace(right, q_scales=right.q_scales.roll(turn, 2)),
+        )
     for turn in range(16, inputs.case.h, 16):
-        yield f"with query scales moved by {turn // 16} head tiles", replace(right, q_scales=right.q_scales.roll(turn, 1))
+        yield (
+            f"with query scales moved by {turn // 16} head tiles",
+            replace(right, q_scales=right.q_scales.roll(turn, 1)),
+        )
     yield "with the nibbles of the key swapped", replace(right, k_codes=_swapped(right.k_codes))
     yield "with the nibbles of the query swapped", replace(right, q_codes=_swapped(right.q_codes))
     if groups > 4:
@@ -137,7 +147,7 @@ def _values(codes: Tensor, scales: Tensor) -> Tensor:
 
 
 def _gives(terms: Tensor, got: Tensor) -> bool:
-    """Whether float32 ``got`` can be the sum of float64 ``terms`` [n]: within the bound of n + 2 roundings."""
+    """Whether float32 ``got`` can be the sum of float64 ``terms`` [n], within n + 2 roundings."""
     roundings = (len(terms) + 2) * 2.0**-24
     allowed = terms.abs().sum() * (roundings / (1 - roundings))
     return bool((terms.sum() - got.double()).abs() <= allowed)

@@ -24,7 +24,7 @@ MARGIN = 2
 
 @dataclass(frozen=True)
 class Placement:
-    """tables int32 [B, W]; used bool [blocks]: pages that some table names (poison page of the padding included)."""
+    """tables int32 [B, W]; used bool [blocks]: pages that a table names, the poison page of pads included."""
 
     tables: Tensor
     used: Tensor

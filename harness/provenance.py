@@ -81,15 +81,23 @@ def _package_commit(module: str) -> dict[str, Any]:
     return commit_of(Path(spec.origin))
 
 
-def _torch_commit() -> dict[str, Any]:
-    """Read from the package's version file: importing torch for it would cost a second."""
+def torch_setting(name: str) -> str | None:
+    """A text of torch's version file, such as ``git_version`` or ``hip``; None when it is not set.
+
+    Read from the file, because importing torch for it would cost a second, and because ``hip`` must
+    be known before triton is imported.
+    """
     spec = util.find_spec("torch")
     try:
         text = (Path(str(spec.origin)).parent / "version.py").read_text(encoding="utf-8") if spec else ""
     except OSError:
-        text = ""
-    match = re.search(r"^git_version\b.*?['\"]([0-9a-f]{7,40})['\"]", text, re.MULTILINE)
-    return {"commit": match[1] if match else UNKNOWN, "dirty": UNKNOWN}
+        return None
+    match = re.search(rf"^{name}\b[^=\n]*=\s*['\"]([^'\"]+)['\"]", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def _torch_commit() -> dict[str, Any]:
+    return {"commit": torch_setting("git_version") or UNKNOWN, "dirty": UNKNOWN}
 
 
 def _cpu_model() -> str:

@@ -32,7 +32,9 @@ def run(case: Case, path: Path, ledger: Ledger) -> Verdict:
         verdict = _without_result(case, path, Status.UNSUPPORTED, str(refusal))
     except Exception as error:
         verdict = _without_result(case, path, Status.ERROR, f"{type(error).__name__}: {error}")
-        verdict = verdict.but(notes=(f"raised at {_place(error)}",), facts={"traceback": traceback.format_exc()})
+        verdict = verdict.but(
+            notes=(f"raised at {_place(error)}",), facts={"traceback": traceback.format_exc()}
+        )
     verdict = _with_ledger(verdict, path, ledger)
     return replace(verdict, seconds=time.perf_counter() - began, rerun=rerun(case, path))
 
@@ -46,7 +48,9 @@ def rerun(case: Case, path: Path) -> str:
 def _checked(case: Case, path: Path) -> Verdict:
     needed, available = memory_needed(case), memory_available()
     if available is not None and needed > available:
-        raise Unsupported(f"the case needs about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free")
+        raise Unsupported(
+            f"the case needs about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free"
+        )
     check: Callable[[Case, Path], Verdict] = importlib.import_module(f"harness.checks.{case.suite}").check
     return check(case, path)
 
@@ -55,9 +59,8 @@ def memory_needed(case: Case) -> int:
     """Bytes the harness and an emulator hold at once, roughly: score matrices, queries and the key pool."""
     cells = case.rows * case.width if case.kind and case.suite != "schedule" else 0
     matrices = 5 + 2 * len(case.u) + len(case.c)
-    if case.t == "far":
-        cells += 1 << 28
-    return cells * 4 * matrices + case.rows * case.h * case.d * 4 + sum(case.ctx) * case.d * 4
+    far = 3 << 30 if case.t == "far" else 0
+    return cells * 4 * matrices + case.rows * case.h * case.d * 4 + sum(case.ctx) * case.d * 4 + far
 
 
 def memory_available() -> int | None:
@@ -70,7 +73,9 @@ def memory_available() -> int | None:
 
 
 def _without_result(case: Case, path: Path, status: Status, reason: str) -> Verdict:
-    return Verdict(case.id, case.suite, path.name, path.executor, status, Grade.NONE, " ".join(reason.split()))
+    return Verdict(
+        case.id, case.suite, path.name, path.executor, status, Grade.NONE, " ".join(reason.split())
+    )
 
 
 def _place(error: Exception) -> str:
@@ -83,9 +88,13 @@ def _with_ledger(verdict: Verdict, path: Path, ledger: Ledger) -> Verdict:
     """Note known findings, and turn an agreeing verdict red for a new one."""
     known, new = ledger.split(verdict.findings, path.name)
     entries = list(dict.fromkeys(entry for _, entry in known))
-    notes = verdict.notes + tuple(f"known finding: {entry.kind} of {entry.operand} in {entry.file}: {entry.reason}" for entry in entries)
+    notes = verdict.notes + tuple(
+        f"known finding: {entry.kind} of {entry.operand} in {entry.file}: {entry.reason}" for entry in entries
+    )
     verdict = verdict.but(notes=notes, facts={**verdict.facts, HITS: [entry.key for entry in entries]})
     if not new or verdict.status not in (Status.AGREE, Status.MISTRUSTED):
         return verdict
     count = sum(finding.count for finding in new)
-    return verdict.but(status=Status.DIFFER, layer="finding", reason=f"new-finding ({new[0].kind})", count=count, total=count)
+    return verdict.but(
+        status=Status.DIFFER, layer="finding", reason=f"new-finding ({new[0].kind})", count=count, total=count
+    )

@@ -93,7 +93,9 @@ class Verdict:
         if self.layer and self.layer not in LAYERS:
             raise ValueError(f"layer is {self.layer!r}, allowed are {', '.join(LAYERS)}")
         if self.status is Status.AGREE and (self.total <= 0 or self.grade is Grade.NONE):
-            raise ValueError(f"case {self.case} agrees on {self.total} cells at grade {self.grade}: not a pass")
+            raise ValueError(
+                f"case {self.case} agrees on {self.total} cells at grade {self.grade}: not a pass"
+            )
 
     @property
     def green(self) -> bool:
@@ -157,7 +159,11 @@ class Verdict:
     def _distance(self) -> str:
         if self.ulps is None:
             return ""
-        return f"  {self.ulps} ulp apart, 0 allowed ({self.grade})" if self.layer == "bits" else f"  {self.ulps} ulp apart"
+        return (
+            f"  {self.ulps} ulp apart, 0 allowed ({self.grade})"
+            if self.layer == "bits"
+            else f"  {self.ulps} ulp apart"
+        )
 
 
 def _passed_layers(layer: str, grade: Grade) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness import compare
+from harness import bits, compare
 from harness.compare import Difference
 from harness.inputs import Inputs, rows_of
 from harness.verdict import Grade
@@ -87,20 +87,29 @@ def want(inputs: Inputs, tree: str | None) -> Wanted:
 def _agree_on_sample(inputs: Inputs, exact: Tensor, busy: Tensor, tree: str) -> None:
     """Where every partial sum is exact, the ordered oracle must give the exact bits."""
     rows = busy.nonzero().flatten()
-    rows = rows[torch.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).long()] if len(rows) else rows
+    if not len(rows):
+        return
+    rows = rows[torch.linspace(0, len(rows) - 1, min(SAMPLE, len(rows))).long()]
     ordered = scored(inputs, tree, rows).value
-    if not bool(compare.same(ordered, exact[rows]).all()):
+    if not bool(bits.same(ordered, exact[rows]).all()):
         raise OracleError(f"the exact and the {tree} oracle differ in a row whose exactness is proved")
 
 
 def _bounded(inputs: Inputs, notes: tuple[str, ...]) -> Wanted:
-    """Exact value and rounding bound, row by row; the chain is the longest that any order can have."""
+    """Exact value and rounding bound, row by row.
+
+    Dots inside the budget of the matrix instruction are exact in any order, which leaves the sum
+    over heads and two products as the longest chain; else the dots round as well.
+    """
     size = (len(inputs.seq), inputs.width)
     exact, allowed = torch.full(size, -torch.inf, dtype=torch.float64), torch.zeros(size, dtype=torch.float64)
     over = 0
     for row in (inputs.end > inputs.start).nonzero().flatten().tolist():
         operands = operands_of(inputs, row)
-        bound = score.bounded(operands, score.longest_chain(inputs.case.h, inputs.case.d))
+        beyond = int(score.dot_budget(operands).sum())
+        heads, dim = inputs.case.h, inputs.case.d
+        bound = score.bounded(operands, score.longest_chain(heads, dim) if beyond else heads + 2)
+        over += beyond
         inside = slice(int(inputs.start[row]), int(inputs.end[row]))
         exact[row, inside], allowed[row, inside] = bound.exact[0], bound.allowed[0]
     return Wanted(exact.float(), Grade.BOUNDED, over, notes, exact, allowed)

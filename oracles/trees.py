@@ -8,6 +8,7 @@ terms in another order agree to 1e-7 and not in bits.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,6 @@ def _steps(chains: Chains) -> list[tuple[slice | list[int], slice | list[int]]]:
 
 def _slice(places: list[int]) -> slice | list[int]:
     """An evenly spaced list as a slice, so that indexing makes no copy."""
-    gaps = {after - before for before, after in zip(places, places[1:], strict=False)} or {1}
+    gaps = {after - before for before, after in itertools.pairwise(places)} or {1}
     gap = gaps.pop()
     return places if gaps or gap < 1 else slice(places[0], places[-1] + 1, gap)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
+
 from harness.cases import Case
 from harness.compare import Difference
 from harness.coordinates import Grid, pattern
@@ -43,7 +45,7 @@ class Book:
                 self.facts[key] = self.facts.get(key, 0) + value
             elif isinstance(value, str | int | float | bool | list | dict):
                 self.facts[key] = value
-        return outcome.value
+        return at_home(outcome.value)
 
     def doubt(self, condition: bool, reason: str) -> None:
         """Mistrust the case for ``reason`` if ``condition`` holds, should it agree."""
@@ -88,7 +90,13 @@ class Book:
     def refuse(self, what: str, step: str) -> Verdict:
         """The path took what it must refuse."""
         return self._verdict(
-            Status.DIFFER, Grade.NONE, reason=f"accepted {what}", layer="refusal", count=1, total=1, notes=(f"asked {step}", *self.notes)
+            Status.DIFFER,
+            Grade.NONE,
+            reason=f"accepted {what}",
+            layer="refusal",
+            count=1,
+            total=1,
+            notes=(f"asked {step}", *self.notes),
         )
 
     def agree(self, grade: Grade) -> Verdict:
@@ -113,13 +121,22 @@ class Book:
         )
 
 
+def at_home(value: Any) -> Any:
+    """``value`` with its tensors on the CPU, where everything is compared."""
+    if isinstance(value, Tensor):
+        return value.cpu()
+    return tuple(map(at_home, value)) if isinstance(value, tuple) else value
+
+
 def merged(findings: list[Finding]) -> tuple[Finding, ...]:
     """One finding a kind, kernel, operand and place; counts added, the first example kept."""
     kept: dict[tuple[str, ...], Finding] = {}
     for one in findings:
         key = (one.kind, one.kernel, one.operand, one.location)
         before = kept.get(key)
-        kept[key] = one if before is None else Finding(*key, count=before.count + one.count, first=before.first)
+        kept[key] = (
+            one if before is None else Finding(*key, count=before.count + one.count, first=before.first)
+        )
     return tuple(kept.values())
 
 

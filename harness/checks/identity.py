@@ -8,14 +8,16 @@ mistrusted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
 from harness import noise, wanted
+from harness.bits import SENTINEL
 from harness.cases import Case
 from harness.checks import decode, prefill, scores
 from harness.checks.book import Book
-from harness.compare import SENTINEL
 from harness.inputs import Inputs, build
 from harness.paths.base import Path
 from harness.verdict import Verdict
@@ -96,7 +98,7 @@ def by_hand_prefill(inputs: Inputs) -> Tensor:
     return _shuffled(busy, (0, 0, 0, 1, 0, 0), inputs.case.s)
 
 
-def _shuffled(busy: list[tuple[int, ...]], idle: tuple[int, ...], seed: int) -> Tensor:
+def _shuffled(busy: Sequence[tuple[int, ...]], idle: tuple[int, ...], seed: int) -> Tensor:
     order = noise.permutation(seed, "schedule", len(busy)).tolist()
     entries: list[tuple[int, ...]] = []
     for place, index in enumerate(order):

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from harness import compare, noise, pages
+from harness.bits import MINUS_INFINITY
 from harness.cases import Case
 from harness.checks.book import Book
-from harness.compare import MINUS_INFINITY
 from harness.coordinates import Grid, pattern
 from harness.inputs import build
 from harness.paths.base import DecodeScores, Path, Planes
@@ -73,7 +73,9 @@ class Planted:
         total, groups = sum(self.lengths), self.case.d // 32
         codes = torch.zeros(total, self.case.d, dtype=torch.uint8)
         position = torch.cat([torch.arange(length) for length in self.lengths])
-        scales = (120 + (position[:, None] * 3 + position[:, None] // 16 + torch.arange(groups) * 5) % 11).to(torch.uint8)
+        scales = (120 + (position[:, None] * 3 + position[:, None] // 16 + torch.arange(groups) * 5) % 11).to(
+            torch.uint8
+        )
         first = 0
         for sequence, length in enumerate(self.lengths):
             for token in range(length):
@@ -89,7 +91,11 @@ class Planted:
         codes, weights = torch.zeros(heads, dim, dtype=torch.uint8), torch.zeros(heads)
         codes[self.heads, torch.tensor(self.dims)] = 2
         weights[self.heads] = torch.exp2(torch.arange(len(self.dims)).float())
-        scales = 124 + (torch.arange(heads)[:, None] // 16 + torch.arange(heads)[:, None] + torch.arange(dim // 32)) % 4
+        scales = (
+            124
+            + (torch.arange(heads)[:, None] // 16 + torch.arange(heads)[:, None] + torch.arange(dim // 32))
+            % 4
+        )
         return codes, scales.to(torch.uint8), weights
 
     def request(self) -> DecodeScores:
@@ -160,4 +166,6 @@ def _agree_with_twin(case: Case) -> None:
         planes.k_scales[:blocks].flatten().tolist(), scalar.scale_places(blocks, k_tiles), strict=True
     ):
         key = owner.get(block * pages.PAGE + row)
-        assert byte == (255 if key is None else scales[key][4 * k + group]), f"the scale plane differs in block {block}, row {row}"
+        assert byte == (255 if key is None else scales[key][4 * k + group]), (
+            f"the scale plane differs in block {block}, row {row}"
+        )

@@ -11,11 +11,11 @@ from __future__ import annotations
 from torch import Tensor
 
 from harness import wanted
+from harness.bits import SENTINEL
 from harness.cases import Case
 from harness.checks import scores
 from harness.checks.book import Book
 from harness.checks.decode import SPILLED
-from harness.compare import SENTINEL
 from harness.inputs import Inputs, build
 from harness.paths.base import Path
 from harness.verdict import Grade, Verdict

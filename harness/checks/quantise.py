@@ -44,12 +44,14 @@ def check(case: Case, path: Path) -> Verdict:
 
 
 def agree_with_twin(x: Tensor, codes: Tensor, scales: Tensor) -> None:
-    """Raise AssertionError where the oracle and its scalar twin part (first rows of ``codes``, ``scales``)."""
+    """Raise AssertionError where the oracle (``codes``, ``scales``) and its scalar twin part on ``x``."""
     for row in range(len(x)):
         twin_codes, twin_scales = scalar.quantise(x[row].float().tolist(), formats.PRODUCTION)
         specified = [scale != 255 for scale in twin_scales for _ in range(GROUP)]
         mine = codes[row].tolist()
-        same = all(one == other or not said for one, other, said in zip(mine, twin_codes, specified, strict=True))
+        same = all(
+            one == other or not said for one, other, said in zip(mine, twin_codes, specified, strict=True)
+        )
         if twin_scales != scales[row].tolist() or not same:
             raise AssertionError(f"the quantise oracle and its scalar twin differ in row {row}")
 
@@ -73,7 +75,9 @@ def judge(book: Book, got: object, codes: Tensor, scales: Tensor, x: Tensor) -> 
         return None
     swapped = torch.equal(layout.unpack_nibbles(got[0], order="high-first")[specified], codes[specified])
     shared = "right with the nibbles of every byte swapped" if swapped else ""
-    return book.differ(wrong, Grade.EXACT, where=_where("codes", wrong, x, GROUP), shared=shared, step=f"{x.dtype} values")
+    return book.differ(
+        wrong, Grade.EXACT, where=_where("codes", wrong, x, GROUP), shared=shared, step=f"{x.dtype} values"
+    )
 
 
 def _where(tensor: str, wrong: Difference, x: Tensor, per_group: int) -> dict[str, int | str]:

@@ -61,7 +61,7 @@ def _compared(book: Book, case: Case, units: int) -> Verdict | None:
     request = _request(case, units)
     got = book.ask(request)
     if isinstance(request, DecodeSchedule):
-        fields = DECODE_FIELDS
+        fields: tuple[str, ...] = DECODE_FIELDS
         want = schedule.decode_schedule(
             request.context_lens, units=units, next_n=case.n, max_seq_len=case.width
         )
@@ -71,7 +71,13 @@ def _compared(book: Book, case: Case, units: int) -> Verdict | None:
     wrong = compare.integers(got, want)
     if wrong is not None:
         where = _where(wrong, got, want, fields)
-        return book.differ(wrong, Grade.EXACT, where=where, shared=_coverage_text(request, got, wrong), step=f"for {units} units")
+        return book.differ(
+            wrong,
+            Grade.EXACT,
+            where=where,
+            shared=_coverage_text(request, got, wrong),
+            step=f"for {units} units",
+        )
     holes = _coverage(request, want)
     if holes:
         raise AssertionError(f"the oracle's own schedule for {units} units has {holes}")

@@ -19,7 +19,10 @@ from harness.paths.base import Path, WriteKeys
 from harness.verdict import Grade, Verdict
 from oracles import formats, layout
 
-FIELDS = {"k_codes": ("block", "k-tile", "group", "slot", "byte"), "k_scales": ("block", "k-tile", "group", "position")}
+FIELDS = {
+    "k_codes": ("block", "k-tile", "group", "slot", "byte"),
+    "k_scales": ("block", "k-tile", "group", "position"),
+}
 
 
 def check(case: Case, path: Path) -> Verdict:
@@ -38,7 +41,9 @@ def check(case: Case, path: Path) -> Verdict:
     for name, mine, right in zip(reversed(FIELDS), reversed(got), reversed(want), strict=True):
         wrong = compare.integers(mine, right)
         if wrong is not None:
-            return book.differ(wrong, Grade.EXACT, where=_where(name, wrong, slots), shared=_shared(name, wrong, mine, right))
+            return book.differ(
+                wrong, Grade.EXACT, where=_where(name, wrong, slots), shared=_shared(name, wrong, mine, right)
+            )
         book.total += right.numel()
     written = int((slots >= 0).sum())
     book.facts |= {"rows written": written, "rows skipped": len(slots) - written}

@@ -56,8 +56,16 @@ def check(case: Case) -> None:
         q_scales = layout.read_query_scales(made.q_scales[row : row + 1], case.h)[0]
         for head in range(HEADS):
             turned = _turned(drawn, drawn.q[row, head].float().tolist(), clamped)
-            _same("query", row, scalar_formats.quantise(turned, drawn.writer.rule), q_codes[head], q_scales[head])
-        assert torch.equal(made.weights[row], drawn.weights[row]), f"the writer oracle changed the weights of row {row}"
+            _same(
+                "query",
+                row,
+                scalar_formats.quantise(turned, drawn.writer.rule),
+                q_codes[head],
+                q_scales[head],
+            )
+        assert torch.equal(made.weights[row], drawn.weights[row]), (
+            f"the writer oracle changed the weights of row {row}"
+        )
     others = torch.tensor([slot not in written for slot in range(BLOCKS * pages.PAGE)])
     assert bool((held[1][others] == 255).all()), "the writer oracle wrote a slot that no row has"
 
@@ -66,7 +74,9 @@ def _drawn(case: Case) -> Drawn:
     norm_weight = 1 + 0.1 * noise.gaussian(case.s, "writer/norm", (case.d,))
     norm_bias = 0.1 * noise.gaussian(case.s, "writer/bias", (case.d,))
     pairing = ("neox", "interleaved")[case.s % 2]
-    writer = prepare.Writer(norm_weight, norm_bias, *prepare.rope_tables(POSITIONS), pairing, formats.PRODUCTION)
+    writer = prepare.Writer(
+        norm_weight, norm_bias, *prepare.rope_tables(POSITIONS), pairing, formats.PRODUCTION
+    )
     q = noise.gaussian(case.s, "writer/q", (ROWS, case.h, case.d)).bfloat16()
     k = noise.gaussian(case.s, "writer/k", (ROWS, case.d)).bfloat16()
     return Drawn(writer, q, k, noise.gaussian(case.s, "writer/weights", (ROWS, case.h)).bfloat16())

@@ -111,6 +111,12 @@ class Allocation:
             del self._views[key]  # some are copies
 
 
+def next_launch(allocation: Allocation) -> None:
+    """Stores of an earlier launch are done: their cells are written (-1), and race with nothing any more."""
+    if allocation.writer is not None:
+        allocation.writer.copy_(-(allocation.writer != 0).int())
+
+
 def _scatter_mask(tensor: Tensor, mask: Tensor, elements: int) -> Tensor:
     """``mask`` of ``tensor``'s shape, laid out at the tensor's own strides over ``elements`` cells."""
     if mask.numel() != tensor.numel():

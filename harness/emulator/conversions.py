@@ -26,7 +26,8 @@ def scaled_pair_to_fp4(old: Tensor, low: Tensor, high: Tensor, scale: Tensor, se
     The instruction uses only the scale's exponent field: a float32 ``2 ** (e - 127)``.
     """
     exponent = (scale.contiguous().view(torch.int32) >> 23) & 0xFF
-    codes = [to_fp4(torch.ldexp(value.double(), 127 - exponent)) for value in (low, high)]
+    pairs = (torch.broadcast_tensors(value.double(), 127 - exponent) for value in (low, high))
+    codes = [to_fp4(torch.ldexp(value, power)) for value, power in pairs]
     byte = codes[0] | (codes[1] << 4)
     keep = ~(0xFF << (8 * select))
     return (old & keep) | (byte << (8 * select))

@@ -100,7 +100,8 @@ def _mfma_scale_16x16x128(slab: Slab, op: Op) -> None:
     )
     a, b = (x if x.shape[-1] == WAVE else x.expand(*x.shape[:-1], WAVE) for x in (a, b))
     opsel = (op.attrs["opsel_a"], op.attrs["opsel_b"])
-    slab.env[op.results[0]] = slab.matrix.multiply(a, b, c, scale_a, scale_b, opsel, slab.shape)
+    result = slab.matrix.multiply(a, b, c, scale_a, scale_b, opsel, slab.shape, slab.mask)
+    slab.env[op.results[0]] = result
 
 
 def _cvt_scale_pk_fp4(slab: Slab, op: Op) -> None:

@@ -7,9 +7,11 @@ workgroups of a correct kernel share.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import torch
 
-from harness.emulator.allocation import Pointer
+from harness.emulator.allocation import Allocation, Pointer, next_launch
 from harness.emulator.found import Findings, Where
 from harness.emulator.lanes import WAVE
 from harness.emulator.matrix import MatrixUnit
@@ -35,8 +37,13 @@ class Executor:
         self.memory = Memory(findings, device)
         self.addresses = AddressSlice.of(program)
 
-    def run(self, launch: Launch, slab_lanes: int = 0) -> None:
-        """Run every workgroup of the grid. Raises `UnsupportedOperation`."""
+    def run(self, launch: Launch, slab_lanes: int = 0, later: Collection[Allocation] = ()) -> None:
+        """Run every workgroup of the grid. Raises `UnsupportedOperation`.
+
+        What has to be written may still be in allocations that ``later`` launches take.
+        """
+        for allocation in self._allocations(launch):
+            next_launch(allocation)
         ctas = launch.grid[0] * launch.grid[1] * launch.grid[2]
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         waves = -(-threads // WAVE)
@@ -45,7 +52,7 @@ class Executor:
             shape = (min(step, ctas - first), waves, WAVE)
             self._slab(launch, shape, first, threads).run()
             self.matrix.forget()
-        self._check_expected(launch)
+        self._check_expected(launch, later)
 
     def _slab(self, launch: Launch, shape: tuple[int, int, int], first: int, threads: int) -> Slab:
         return Slab(
@@ -61,10 +68,11 @@ class Executor:
             self.device,
         )
 
-    def _check_expected(self, launch: Launch) -> None:
+    def _allocations(self, launch: Launch) -> dict[Allocation, None]:
+        return {value.allocation: None for value in launch.arguments if isinstance(value, Pointer)}
+
+    def _check_expected(self, launch: Launch, later: Collection[Allocation]) -> None:
         where = Where(self.program.name, "end of launch", (1, 1, 1), 0)
-        seen: set[int] = set()
-        for value in launch.arguments:
-            if isinstance(value, Pointer) and id(value.allocation) not in seen:
-                seen.add(id(value.allocation))
-                self.memory.check_expected(value.allocation, where)
+        for allocation in self._allocations(launch):
+            if allocation not in later:
+                self.memory.check_expected(allocation, where)

@@ -26,6 +26,29 @@ _HARMLESS_FLAGS = {"none", "nnan", "ninf", "nsz"}
 _DYNAMIC = -(2**31)
 SHARED_SPACE = 3
 _AXES = {"x": 0, "y": 1, "z": 2}
+_SWIZZLED = 8
+
+_READ = {
+    *("value", "predicate", "fastmath", "roundingmode", "dimension", "mode", "scope", "ordering", "aux"),
+    *(
+        "static_position",
+        "position",
+        "mask",
+        "offsets",
+        "sizes",
+        "strides",
+        "elem_type",
+        "rawConstantIndices",
+    ),
+    *("cbsz", "blgp", "opselA", "opselB", "dstSelIndex"),
+}
+"""Attributes that the readers below look at."""
+
+_PROMISES = {
+    *("overflowFlags", "isExact", "nonNeg", "isDisjoint", "noWrapFlags", "inbounds", "upper_bound"),
+    *("alignment", "volatile_", "nontemporal", "invariant", "address_spaces"),
+}
+"""Attributes that only promise something to a compiler, or order what is in order here."""
 
 Attributes = Callable[[ir.Operation], dict[str, Any]]
 
@@ -45,7 +68,36 @@ def _strict_float(op: ir.Operation) -> dict[str, Any]:
         flags = set(text[text.index("<") + 1 : text.rindex(">")].replace(" ", "").split(","))
         if not flags <= _HARMLESS_FLAGS:
             raise UnsupportedOperation(f"fast-math flags {sorted(flags)} on {op.name}")
+    if "roundingmode" in op.attributes and op.attributes["roundingmode"].value != 0:
+        raise UnsupportedOperation(f"rounding mode {op.attributes['roundingmode'].value} of {op.name}")
     return {}
+
+
+def _access(op: ir.Operation) -> dict[str, Any]:
+    """Plain loads and stores; atomic ones order more than the emulator looks at."""
+    if "ordering" in op.attributes and op.attributes["ordering"].value != 0:
+        raise UnsupportedOperation(f"atomic {op.name}")
+    return {}
+
+
+def _buffer_access(op: ir.Operation) -> dict[str, Any]:
+    """Cache hints say nothing about values; the swizzle bit would change every address."""
+    if "aux" in op.attributes and op.attributes["aux"].value & _SWIZZLED:
+        raise UnsupportedOperation(f"swizzled {op.name}")
+    return {}
+
+
+def _barrier(op: ir.Operation) -> dict[str, Any]:
+    if "scope" in op.attributes and "<workgroup>" not in str(op.attributes["scope"]):
+        raise UnsupportedOperation(f"{op.attributes['scope']} of {op.name}")
+    return {}
+
+
+def _mask(op: ir.Operation) -> dict[str, Any]:
+    indices = integers(op.attributes["mask"])
+    if min(indices) < 0:
+        raise UnsupportedOperation(f"undefined element in {op.name}")
+    return {"indices": indices}
 
 
 def _axis(op: ir.Operation) -> dict[str, Any]:
@@ -57,6 +109,8 @@ def _position(name: str, key: str) -> Attributes:
         position = integers(op.attributes[name])
         if any(index == _DYNAMIC or index < 0 for index in position):
             raise UnsupportedOperation(f"dynamic position in {op.name}")
+        if not position or (key == "index" and len(position) != 1):
+            raise UnsupportedOperation(f"{len(position)} positions in {op.name}")
         return {key: position if key == "path" else position[0]}
 
     return read
@@ -81,6 +135,10 @@ def _address(op: ir.Operation) -> dict[str, Any]:
     if len(indices) != 1:
         raise UnsupportedOperation(f"{len(indices)} indices in {op.name}")
     element = parse_type(str(op.attributes["elem_type"]))
+    size = element.total_bytes
+    if element.kind not in ("int", "float") or size & (size - 1) or (element.bits == 1 and element.length):
+        # Padding between elements is the target's own choice (a vector of three takes the room of four).
+        raise UnsupportedOperation(f"elements of type {element} in {op.name}")
     return {"scale": element.total_bytes, "static": 0 if indices[0] == _DYNAMIC else indices[0]}
 
 
@@ -145,15 +203,15 @@ TABLE: dict[str, tuple[str, Attributes]] = {
     "vector.insert": ("insert", _position("static_position", "index")),
     "vector.from_elements": ("build", _none),
     "vector.broadcast": ("splat", _none),
-    "vector.shuffle": ("shuffle", lambda op: {"indices": integers(op.attributes["mask"])}),
+    "vector.shuffle": ("shuffle", _mask),
     "vector.extract_strided_slice": ("shuffle", _slice),
     "llvm.extractvalue": ("field", _position("position", "path")),
     "llvm.getelementptr": ("offset", _address),
-    "llvm.load": ("load", _none),
-    "llvm.store": ("store", _none),
+    "llvm.load": ("load", _access),
+    "llvm.store": ("store", _access),
     "rocdl.make.buffer.rsrc": ("resource", _none),
-    "rocdl.raw.ptr.buffer.load": ("buffer_load", _none),
-    "rocdl.raw.ptr.buffer.store": ("buffer_store", _none),
+    "rocdl.raw.ptr.buffer.load": ("buffer_load", _buffer_access),
+    "rocdl.raw.ptr.buffer.store": ("buffer_store", _buffer_access),
     "rocdl.ds_bpermute": ("permute_lanes", _none),
     "gpu.shuffle": ("shuffle_lanes", lambda op: {"mode": str(op.attributes["mode"]).split()[-1].rstrip(">")}),
     "rocdl.readfirstlane": ("broadcast_first", _none),
@@ -163,7 +221,7 @@ TABLE: dict[str, tuple[str, Attributes]] = {
         "cvt_scale_pk_fp4",
         lambda op: {"select": op.attributes["dstSelIndex"].value},
     ),
-    "gpu.barrier": ("barrier", _none),
+    "gpu.barrier": ("barrier", _barrier),
     "rocdl.s.barrier": ("barrier", _none),
     "rocdl.sched.barrier": ("nop", _none),
     "rocdl.sched.group.barrier": ("nop", _none),
@@ -225,6 +283,8 @@ class Translator:
         if op.name not in TABLE:
             raise UnsupportedOperation(f"operation {op.name}")
         code, read = TABLE[op.name]
+        for name in sorted(set(op.attributes) - _READ - _PROMISES) if code != "nop" else ():
+            raise UnsupportedOperation(f"attribute {name} of {op.name}")
         attrs = read(op)
         blocks = tuple(self._block(block) for region in op.regions for block in region.blocks)
         results = tuple(self._define(result) for result in op.results)

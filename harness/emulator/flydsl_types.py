@@ -74,10 +74,15 @@ def constant(attribute: ir.Attribute) -> Any:
     if isinstance(attribute, (ir.IntegerAttr, ir.BoolAttr, ir.FloatAttr)):
         return attribute.value
     if isinstance(attribute, (ir.DenseFPElementsAttr, ir.DenseIntElementsAttr)):
-        return tuple(attribute)
+        if attribute.is_splat:  # the bindings cannot list 16-bit floats
+            return (attribute.get_splat_value().value,) * len(attribute)
+        try:
+            return tuple(attribute)
+        except TypeError:
+            raise UnsupportedOperation(f"constant attribute {attribute}") from None
     raise UnsupportedOperation(f"constant attribute {attribute}")
 
 
 def integers(attribute: ir.Attribute) -> tuple[int, ...]:
     """A dense array attribute of integers, as a tuple."""
-    return tuple(int(number) for number in re.findall(r"-?\d+", str(attribute).split(":", 1)[-1]))
+    return tuple(int(number) for number in re.findall(r"-?\d+", str(attribute).partition(":")[2]))

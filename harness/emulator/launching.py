@@ -167,7 +167,8 @@ class Host:
         block = tuple(int(env[value]) for value in op.attrs["block"])
         arguments = [self._on_device(env[value]) for value in op.attrs["arguments"]]
         executor = Executor(kernel, self._device, self._session.found)
-        executor.run(Launch((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), arguments))
+        launch = Launch((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), arguments)
+        executor.run(launch, later=self._taken_later(op, env))
         self._session.launches.append(
             {
                 "kernel": kernel.name,
@@ -177,6 +178,14 @@ class Host:
                 "over_budget": executor.matrix.over_budget,
             }
         )
+
+    def _taken_later(self, op: Op, env: dict[int, Any]) -> set[Allocation]:
+        """Allocations that launches after ``op`` still take."""
+        launches = [other for other in self._program.body.ops if other.code == "launch"]
+        place = next(number for number, other in enumerate(launches) if other is op)
+        later = launches[place + 1 :]
+        values = [env.get(number) for other in later for number in other.attrs["arguments"]]
+        return {value.allocation for value in values if isinstance(value, Pointer)}
 
     def _on_device(self, value: Any) -> Any:
         return value.to(self._device) if isinstance(value, Tensor) else value

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness.emulator.rounding import sum_rounded_once, two_sum
+from harness.emulator.rounding import distilled, to_odd, two_sum
 
 GROUP = 32
 """Codes that share a scale byte."""
@@ -73,24 +73,37 @@ class MatrixUnit:
         scale_b: Tensor,
         opsel: tuple[int, int],
         shape: tuple[int, int, int],
+        active: Tensor | None = None,
     ) -> Tensor:
-        """``(4, C, W, L)`` float32 from dwords a, b ``(4, c, w, l)`` int32 and scales ``(c, w, l)`` int32."""
+        """``(4, C, W, L)`` float32 from dwords a, b ``(4, c, w, l)`` int32 and scales ``(c, w, l)`` int32.
+
+        ``active`` (the execution mask) only says which waves to count.
+        """
         left = self._decode(a, scale_a, opsel[0])
         right = self._decode(b, scale_b, opsel[1])
-        self.results += shape[0] * shape[1] * 256
         accumulate = not (c.numel() <= 4 and not bool(c.any()))
+        doubtful = None
         if left.safe and right.safe and left.spread + right.spread <= EXACT_SPREAD:
             out = _to_lanes(_dots(left.values, right.values), shape)
-            out = self._accumulate(out, c) if accumulate else out
+            if accumulate:
+                out, doubtful = _accumulate(out, c)
         else:
-            out = self._exact(left, right, c if accumulate else None, shape)
-        return _poison(out, left, right)
+            out, doubtful = _exact(left, right, c if accumulate else None, shape)
+        nan = _nan_lines(left, right)
+        self._count(doubtful, nan, shape, active)
+        return out if nan is None else torch.where(nan, torch.nan, out)
 
-    def _accumulate(self, dots: Tensor, c: Tensor) -> Tensor:
-        total = dots + c
-        lost = two_sum(dots.double(), c.double().expand(dots.shape))[0] != total.double()
-        self.over_budget += int((lost & torch.isfinite(total)).sum())
-        return total
+    def _count(
+        self, doubtful: Tensor | None, nan: Tensor | None, shape: tuple[int, int, int], active: Tensor | None
+    ) -> None:
+        """Count results, and those in doubt that are not NaN anyway, of waves that run the instruction."""
+        runs = torch.ones(1, 1, 1, dtype=torch.bool, device=self.device)
+        if active is not None:
+            runs = active.any(dim=-1, keepdim=True)
+        self.results += int(runs.expand(*shape[:2], 1).sum()) * 256
+        if doubtful is not None and bool(doubtful.any()):
+            counted = doubtful & runs if nan is None else doubtful & runs & ~nan
+            self.over_budget += int(counted.expand(4, *shape[:2], 64).sum())
 
     def _decode(self, codes: Tensor, scale: Tensor, opsel: int) -> Decoded:
         key = (id(codes), id(scale), opsel)
@@ -123,25 +136,47 @@ class MatrixUnit:
             values = values * _power_of_two(byte).unsqueeze(-1)
         return Decoded(values.flatten(3), byte, nan if has_nan else None, int((high - low).max()), safe)
 
-    def _exact(self, left: Decoded, right: Decoded, c: Tensor | None, shape: tuple[int, int, int]) -> Tensor:
-        """Sums of four group dots (small integers times powers of two) and C, each rounded once."""
-        groups, exponents = [], []
-        for group in range(4):
-            span = slice(GROUP * group, GROUP * (group + 1))
-            groups.append(_dots(_codes(left, span), _codes(right, span)).double())
-            exponents.append(_outer(left.bytes[..., group], right.bytes[..., group]))
-        terms = [
-            _to_lanes(torch.ldexp(dot, exponent - 254), shape)
-            for dot, exponent in zip(groups, exponents, strict=True)
-        ]
-        if c is not None:
-            terms.append(torch.nan_to_num(c.double(), 0.0, 0.0, 0.0).expand(terms[0].shape))
-        out = sum_rounded_once(terms)
-        stack = torch.stack(exponents)
-        wide = _to_lanes((stack.amax(dim=0) - stack.amin(dim=0)) > EXACT_SPREAD, shape)
-        wide = wide | torch.isinf(out) | ((out != 0) & (out.abs() < 2.0**-126))
-        self.over_budget += int(wide.sum())
-        return out if c is None else torch.where(torch.isfinite(c), out, c + out)
+
+def _accumulate(dots: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    """``dots + c`` and where it is beyond the budget; the dots are exact and normal."""
+    total = dots + c
+    kept, error = two_sum(dots.double(), c.double())
+    lost = (error != 0) | (kept != total.double()) | torch.isinf(total) | _subnormal(total) | _subnormal(c)
+    return total, lost & torch.isfinite(c)
+
+
+def _exact(
+    left: Decoded, right: Decoded, c: Tensor | None, shape: tuple[int, int, int]
+) -> tuple[Tensor, Tensor]:
+    """Sums of four group dots (small integers times powers of two) and C, rounded once; where in doubt."""
+    terms, exponents = [], []
+    for group in range(4):
+        span = slice(GROUP * group, GROUP * (group + 1))
+        dot = _dots(_codes(left, span), _codes(right, span)).double()
+        exponents.append(_outer(left.bytes[..., group], right.bytes[..., group]))
+        scaled = torch.ldexp(*torch.broadcast_tensors(dot, exponents[-1] - 254))
+        terms.append(_to_lanes(scaled, shape))
+    stack = torch.stack(exponents)
+    wide = _to_lanes((stack.amax(dim=0) - stack.amin(dim=0)) > EXACT_SPREAD, shape)
+    dots, doubtful = _rounded(terms)
+    doubtful = doubtful | wide
+    if c is None:
+        return dots, doubtful
+    finite = torch.isfinite(c)
+    out, lost = _rounded([*terms, torch.where(finite, c.double(), 0.0)])
+    doubtful = doubtful | lost | _subnormal(c)
+    return torch.where(finite, out, c), doubtful & (finite | torch.isinf(dots))
+
+
+def _rounded(terms: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The sum rounded once, and where that was inexact, subnormal or beyond the largest number."""
+    total, rest = distilled(terms)
+    out = to_odd(total, rest).float()
+    return out, (rest != 0) | (out.double() != total) | _subnormal(out)
+
+
+def _subnormal(value: Tensor) -> Tensor:
+    return (value != 0) & (value.abs() < 2.0**-126)
 
 
 def _codes(operand: Decoded, span: slice) -> Tensor:
@@ -182,14 +217,16 @@ def _to_lanes(product: Tensor, shape: tuple[int, int, int]) -> Tensor:
     return lanes.permute(2, 0, 3, 1, 4).reshape(4, c, w, 64)
 
 
-def _poison(out: Tensor, left: Decoded, right: Decoded) -> Tensor:
-    """NaN where the row's or the column's scale was 255."""
+def _nan_lines(left: Decoded, right: Decoded) -> Tensor | None:
+    """Results whose row's or column's scale was 255, ``(4, c, w, 64)``; None where there is none."""
+    found: Tensor | None = None
     if left.nan is not None:
         rows = left.nan.view(*left.nan.shape[:2], 4, 4).permute(3, 0, 1, 2)
-        out = torch.where(rows.repeat_interleave(16, dim=-1), torch.nan, out)
+        found = rows.repeat_interleave(16, dim=-1)
     if right.nan is not None:
-        out = torch.where(right.nan.repeat(1, 1, 4), torch.nan, out)
-    return out
+        columns = right.nan.repeat(1, 1, 4)
+        found = columns.expand(4, *columns.shape) if found is None else found | columns
+    return found
 
 
 @functools.cache

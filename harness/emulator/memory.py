@@ -79,7 +79,7 @@ class Memory:
             allocation.store_bytes(offsets, data)
 
     def barrier(self, allocation: Allocation, mask: Tensor | None) -> None:
-        """A barrier: what a workgroup stored to shared memory before is all its waves' to read and replace."""
+        """A barrier: what a workgroup stored to shared memory is now all its waves' to read and replace."""
         if allocation.writer is None:
             return
         if mask is None:
@@ -200,7 +200,7 @@ class Memory:
             before = writer[cell]
             writer[cell] = me
             for rival in (before, writer[cell]):
-                other = torch.where((other == 0) & (rival != me), rival, other)
+                other = torch.where((other == 0) & (rival > 0) & (rival != me), rival, other)
         clash = other != 0
         if bool(clash.any()):
             spot = int(clash.nonzero()[0])
@@ -213,7 +213,10 @@ class Memory:
             self._findings.add("write-race", allocation.label, where, int(clash.sum()), detail)
 
     def _writers(self, allocation: Allocation, grain: int) -> Tensor:
-        """Who stored each cell of ``grain`` bytes (0: nobody). Zero pages cost nothing until touched."""
+        """Who stored each cell of ``grain`` bytes (0: nobody, -1: an earlier launch).
+
+        Zero pages cost nothing until touched.
+        """
         if allocation.writer is None:
             allocation.grain = grain
             zeros = np.zeros(-(-allocation.data.numel() // grain), dtype=np.int32)

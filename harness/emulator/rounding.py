@@ -65,7 +65,12 @@ def narrow_integer(value: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def sum_rounded_once(terms: list[Tensor]) -> Tensor:
-    """float32 of the exact sum of float64 ``terms`` (finite, no float64 overflow), rounded once.
+    """float32 of the exact sum of float64 ``terms`` (finite, no float64 overflow), rounded once."""
+    return to_odd(*distilled(terms)).float()
+
+
+def distilled(terms: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The rounded float64 sum of ``terms``, and a number with the sign of what it leaves out (0: nothing).
 
     The terms are distilled by error-free sweeps (Ogita, Rump, Oishi 2005, VecSum): n - 1 sweeps
     over n terms leave the rounded sum on top and a remainder below it that has the sign of its
@@ -78,4 +83,4 @@ def sum_rounded_once(terms: list[Tensor]) -> Tensor:
     total, rest = parts[-1], torch.zeros_like(parts[-1])
     for part in parts[:-1]:
         rest = torch.where(part != 0, part, rest)
-    return to_odd(total, rest).float()
+    return total, rest

@@ -51,13 +51,18 @@ class OraclePath(base.Path):
     def decode_schedule(self, request: base.DecodeSchedule) -> base.Outcome:
         return base.Outcome(
             schedule.decode_schedule(
-                request.context_lens, units=request.units, next_n=request.next_n, max_seq_len=request.max_seq_len
+                request.context_lens,
+                units=request.units,
+                next_n=request.next_n,
+                max_seq_len=request.max_seq_len,
             )
         )
 
     def prefill_schedule(self, request: base.PrefillSchedule) -> base.Outcome:
         rows = windows.prefill_windows(request.row_seq, request.row_start, request.row_end)
-        return base.Outcome(schedule.prefill_schedule(rows, units=request.units, max_seq_len=request.max_seq_len))
+        return base.Outcome(
+            schedule.prefill_schedule(rows, units=request.units, max_seq_len=request.max_seq_len)
+        )
 
     def varqlen_windows(self, request: base.VarqlenWindows) -> base.Outcome:
         made = windows.varqlen_windows(request.cu_seq_q, request.context_lens, request.total_q)
@@ -65,7 +70,9 @@ class OraclePath(base.Path):
 
     def decode(self, request: base.DecodeScores) -> base.Outcome:
         rows = windows.decode_windows(request.context_lens, request.next_n)
-        entries = None if request.schedule is None else request.schedule[:, [0, 1, 2]][request.schedule[:, 3] > 0]
+        entries = (
+            None if request.schedule is None else request.schedule[:, [0, 1, 2]][request.schedule[:, 3] > 0]
+        )
         return self._scores(request, rows, entries)
 
     def prefill(self, request: base.PrefillScores) -> base.Outcome:
@@ -75,7 +82,9 @@ class OraclePath(base.Path):
         return self._scores(request, rows, entries)
 
     def varqlen(self, request: base.VarqlenScores) -> base.Outcome:
-        rows = windows.varqlen_windows(request.cu_seq_q, request.context_lens, request.planes.q_codes.shape[0])
+        rows = windows.varqlen_windows(
+            request.cu_seq_q, request.context_lens, request.planes.q_codes.shape[0]
+        )
         return self._scores(request, rows, None)
 
     def _scores(self, request: Any, rows: Windows, entries: Tensor | None) -> base.Outcome:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.exits import CannotRun, InputError
+from harness.provenance import torch_setting
 
 if TYPE_CHECKING:
     from harness.paths.base import Path as PathUnderTest
@@ -107,11 +108,11 @@ def check_tree(directory: Path) -> Path:
 def prepare_environment(name: str) -> None:
     """Set what the packages of path ``name`` read at import. Call before anything imports them.
 
-    On a machine with a gfx950 the production path runs live and nothing is set. Raises
+    Where torch can drive a gfx950 the production path runs live and nothing is set. Raises
     `CannotRun` when triton was imported already without the setting.
     """
     chosen = entry(name)
-    if not chosen.environment or has_gfx950():
+    if not chosen.environment or (has_gfx950() and torch_setting("hip")):
         return
     late = "triton" in sys.modules and any(
         os.environ.get(key) != value for key, value in chosen.environment.items()

@@ -19,7 +19,7 @@ def varqlen_windows(counts: Sequence[int], context_lens: Sequence[int], total_q:
     """``counts`` are the query rows of each sequence."""
     windows: list[Window] = []
     for sequence, (count, context) in enumerate(zip(counts, context_lens, strict=True)):
-        keys = [position for position in range(context)]
+        keys = list(range(context))
         for row in range(count):
             hidden = count - 1 - row  # the newest keys belong to later rows
             windows.append((sequence, 0, len(keys[: max(len(keys) - hidden, 0)])))

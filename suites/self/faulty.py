@@ -59,7 +59,9 @@ class FaultyPath(OraclePath):
         return replace(super().run(request), findings=self.findings)
 
     def _scores(self, request: Any, rows: Windows, entries: Tensor | None) -> base.Outcome:
-        changed = replace(request, planes=self.planes(request.planes), weight_scale=self.scale(request.weight_scale))
+        changed = replace(
+            request, planes=self.planes(request.planes), weight_scale=self.scale(request.weight_scale)
+        )
         outcome = super()._scores(changed, self.rows(rows), entries)
         if self.stored is not None:
             return replace(outcome, value=self.stored(outcome.value, rows, request))
@@ -69,7 +71,9 @@ class FaultyPath(OraclePath):
         if self.builds_short:
             slots = -(-request.units // request.next_n) + len(request.context_lens)
             roomy = replace(request, units=slots * request.next_n)
-            return replace(super().decode_schedule(roomy), value=super().decode_schedule(roomy).value[: request.units])
+            return replace(
+                super().decode_schedule(roomy), value=super().decode_schedule(roomy).value[: request.units]
+            )
         return base.Outcome(self.entries(super().decode_schedule(request).value))
 
     def prefill_schedule(self, request: base.PrefillSchedule) -> base.Outcome:
@@ -87,13 +91,22 @@ class FaultyPath(OraclePath):
         if self.packing == "high-first":
             codes = codes.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
         last = request.k_codes.shape[0] * 64
-        slots = torch.where(request.slots < 0, self.slots(request.slots) % last, request.slots) if self.slots is not same else request.slots
+        slots = (
+            torch.where(request.slots < 0, self.slots(request.slots) % last, request.slots)
+            if self.slots is not same
+            else request.slots
+        )
         fresh = torch.ones_like(slots, dtype=torch.bool)
         fresh[slots < 0] = False
         for row in range(len(slots)):  # later rows win, as stores in order would
             if fresh[row]:
                 layout.write_keys(
-                    request.k_codes, request.k_scales, codes[row : row + 1], scales[row : row + 1], slots[row : row + 1], bend=self.bend
+                    request.k_codes,
+                    request.k_scales,
+                    codes[row : row + 1],
+                    scales[row : row + 1],
+                    slots[row : row + 1],
+                    bend=self.bend,
                 )
         return base.Outcome((request.k_codes, request.k_scales))
 
@@ -110,7 +123,13 @@ def scales_at(position: Tensor) -> Callable[[Planes], Planes]:
 
 
 def on(name: str, change: Callable[[Tensor], Tensor]) -> Callable[[Planes], Planes]:
-    return lambda planes: replace(planes, **{name: change(getattr(planes, name).clone())})
+    """One plane changed before the scorer sees it."""
+
+    def changed(planes: Planes) -> Planes:
+        made: dict[str, Any] = {name: change(getattr(planes, name).clone())}
+        return replace(planes, **made)
+
+    return changed
 
 
 def swap_nibbles(packed: Tensor) -> Tensor:
@@ -132,7 +151,9 @@ def next_n_swapped(planes: Planes) -> Planes:
     """Rows of a sequence read each other's queries: neighbours change places."""
     order = torch.arange(planes.q_codes.shape[0])
     order[: len(order) // 2 * 2] = order[: len(order) // 2 * 2].reshape(-1, 2).flip(1).flatten()
-    return replace(planes, q_codes=planes.q_codes[order], q_scales=planes.q_scales[order], weights=planes.weights[order])
+    return replace(
+        planes, q_codes=planes.q_codes[order], q_scales=planes.q_scales[order], weights=planes.weights[order]
+    )
 
 
 def without_relu(kind: str) -> Callable[[Tensor, Windows, Any], Tensor]:
@@ -140,13 +161,18 @@ def without_relu(kind: str) -> Callable[[Tensor, Windows, Any], Tensor]:
 
     def stored(value: Tensor, rows: Windows, request: Any) -> Tensor:
         planes = request.planes
-        codes, scales = layout.unpack_nibbles(planes.q_codes), layout.read_query_scales(planes.q_scales, planes.heads)
+        codes, scales = (
+            layout.unpack_nibbles(planes.q_codes),
+            layout.read_query_scales(planes.q_scales, planes.heads),
+        )
         for row in (rows.end > rows.start).nonzero().flatten().tolist():
             start, end = int(rows.start[row]), int(rows.end[row])
             table = planes.block_tables[rows.seq[row]]
             keys = layout.read_keys(planes.k_codes, planes.k_scales, table, end, start=start)
             weights = planes.weights[row : row + 1]
-            dots = score.dot_products(score.Operands(codes[row : row + 1], scales[row : row + 1], *keys, weights, 1.0))[0]
+            dots = score.dot_products(
+                score.Operands(codes[row : row + 1], scales[row : row + 1], *keys, weights, 1.0)
+            )[0]
             terms = dots.double() * weights[0].double()[:, None]
             total = terms.sum(0) if kind == "missing" else terms.clamp(min=0).sum(0)
             value[row, start:end] = (total * request.weight_scale).float()
@@ -157,7 +183,7 @@ def without_relu(kind: str) -> Callable[[Tensor, Windows, Any], Tensor]:
 
 def rows_past_two_gibibytes_lost(value: Tensor, rows: Windows, request: Any) -> Tensor:
     """Stores at a byte offset of 2^31 and more never happen."""
-    from harness.compare import SENTINEL
+    from harness.bits import SENTINEL
 
     lost = torch.arange(value.shape[0]) * value.stride(0) * 4 >= 1 << 31
     if request.schedule is not None:
@@ -196,19 +222,30 @@ def drop_head_tile(weights: Tensor) -> Tensor:
     return weights
 
 
-OVERREAD = Finding("out-of-bounds-load", "some_kernel", "block_tables", "kernels/some.py:9", 16, {"offset": 64})
+OVERREAD = Finding(
+    "out-of-bounds-load", "some_kernel", "block_tables", "kernels/some.py:9", 16, {"offset": 64}
+)
 
 SCORING = ("decode", "prefill", "varqlen")
 FAULTS: dict[str, tuple[FaultyPath, tuple[str, ...]]] = {
     "scale-read-flat": (FaultyPath(planes=scales_at(POSITION)), (*SCORING, "layout")),
-    "page-size-lanes": (FaultyPath(planes=scales_at(POSITION % 32 * 2 + POSITION // 32)), (*SCORING, "layout")),
+    "page-size-lanes": (
+        FaultyPath(planes=scales_at(POSITION % 32 * 2 + POSITION // 32)),
+        (*SCORING, "layout"),
+    ),
     "opsel-wrong": (FaultyPath(planes=scales_at(tile_rolled(BENT))), (*SCORING, "layout")),
     "opsel-constant": (FaultyPath(planes=scales_at(BENT // 4 * 4)), (*SCORING, "layout")),
     "nibble-swap-read": (FaultyPath(planes=on("k_codes", swap_nibbles)), (*SCORING, "layout")),
-    "query-scale-tile": (FaultyPath(planes=on("q_scales", lambda plane: plane.roll(1, 4))), ("decode", "prefill")),
+    "query-scale-tile": (
+        FaultyPath(planes=on("q_scales", lambda plane: plane.roll(1, 4))),
+        ("decode", "prefill"),
+    ),
     "group-order": (FaultyPath(planes=on("k_scales", lambda plane: plane.roll(1, 2))), (*SCORING, "layout")),
     "k-tile-order": (FaultyPath(planes=on("k_codes", lambda plane: plane.flip(1))), (*SCORING, "layout")),
-    "own-pages-only": (FaultyPath(planes=on("block_tables", lambda tables: tables[:1].expand(tables.shape))), SCORING),
+    "own-pages-only": (
+        FaultyPath(planes=on("block_tables", lambda tables: tables[:1].expand(tables.shape))),
+        SCORING,
+    ),
     "next-n-swap": (FaultyPath(planes=next_n_swapped), ("decode", "varqlen")),
     "heads-dropped": (FaultyPath(planes=on("weights", drop_head_tile)), SCORING),
     "weights-scaled-twice": (FaultyPath(scale=lambda scale: scale * scale), SCORING),

@@ -20,7 +20,9 @@ def test_full_holds_all_of_smoke_and_more() -> None:
     """Smoke is a part of full, and full is several times as large."""
     for suite in cases.SUITES:
         assert set(listed(suite, "smoke")) < set(listed(suite, "full"))
-    assert sum(len(listed(s, "full")) for s in cases.SUITES) > 3 * sum(len(listed(s, "smoke")) for s in cases.SUITES)
+    assert sum(len(listed(s, "full")) for s in cases.SUITES) > 3 * sum(
+        len(listed(s, "smoke")) for s in cases.SUITES
+    )
 
 
 @pytest.mark.parametrize("which", LISTS)
@@ -36,7 +38,9 @@ def test_the_spread_over_each_field(which: str) -> None:
     decode = listed("decode", which)
     assert {case.n for case in decode} == set(range(1, 9))
     for heads in (16, 32, 64, 128):
-        assert any(case.h == heads for case in decode) and any(case.h == heads for case in listed("prefill", which))
+        assert any(case.h == heads for case in decode) and any(
+            case.h == heads for case in listed("prefill", which)
+        )
     for suite in ("decode", "prefill", "varqlen"):
         assert {case.d for case in listed(suite, which)} == {128, 256}
         assert {case.f for case in listed(suite, which)} >= {"bytes", "natural", "address", "wide"} - (
@@ -64,6 +68,14 @@ def test_windows_that_show_a_dropped_start(which: str) -> None:
     assert any(0 < end - start < 16 and start % 16 for _, start, end in windows)
     assert any(start >= 256 and start % 16 for _, start, end in windows)
     assert any(case.w[0][1] > 0 for case in listed("prefill", which))
+
+
+@pytest.mark.parametrize("which", LISTS)
+def test_tables_that_a_prefetch_runs_past(which: str) -> None:
+    """A tight table whose last sequence is longest and ends with a chunk: only a prefetch leaves it."""
+    for suite in ("decode", "prefill"):
+        tight = [case for case in listed(suite, which) if case.t == "tight"]
+        assert any(case.ctx[-1] == case.longest and case.longest % 256 == 0 for case in tight)
 
 
 @pytest.mark.parametrize("which", LISTS)

@@ -121,6 +121,30 @@ def test_exit_code_of_a_run(statuses: list[str], more: dict[str, Any], code: int
     assert exits.of_records(records, **more) == code
 
 
+def test_a_defect_of_the_harness_does_not_exit_like_a_difference(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Python's own exit code for an exception is 1, which here means that something differs."""
+
+    def broken(*_: object) -> int:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr("harness.cli_list.main", broken)
+    assert cli.main(["list", "cases"]) == exits.ERROR
+    assert "a defect" in capsys.readouterr().err
+
+
+def test_a_package_that_is_absent_is_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A half-installed environment is told, with the package's name."""
+    monkeypatch.delitem(sys.modules, "harness.cli_report", raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.delitem(sys.modules, "harness.cli_verify", raising=False)
+    assert cli.main(["report"]) == exits.ERROR
+    assert capsys.readouterr().err.startswith("harness: the package rich.console is not installed here")
+
+
 def test_lists_need_no_torch() -> None:
     """``list`` answers at once: nothing heavy is imported for it."""
     code = (

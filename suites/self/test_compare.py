@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness import compare
-from harness.compare import MINUS_INFINITY, SENTINEL
+from harness import bits, compare, gathered
+from harness.bits import MINUS_INFINITY, SENTINEL
 from harness.coordinates import Grid, pattern, token_in_sequence
 
 ROWS, WIDTH = 4, 512
@@ -32,7 +32,9 @@ def grid() -> Grid:
     return Grid(SEQ, STARTS, ENDS, token_in_sequence(SEQ), TABLES)
 
 
-def judged(got: object, want: Tensor | None = None, outside: int | None = SENTINEL) -> compare.Difference | None:
+def judged(
+    got: object, want: Tensor | None = None, outside: int | None = SENTINEL
+) -> compare.Difference | None:
     return compare.scores(got, right() if want is None else want, STARTS, ENDS, outside)
 
 
@@ -172,8 +174,8 @@ def test_all_nans_are_one_and_zeros_are_two() -> None:
 def test_distance_in_steps_of_the_format(one: float, other: float, steps: int) -> None:
     """Steps are counted over zero and up to infinity; the two zeros are neighbours."""
     patterns = [struct.unpack("<I", struct.pack("<f", value))[0] for value in (one, other)]
-    assert compare.ulps(*patterns) == compare.ulps(*reversed(patterns)) == steps
-    assert compare.ulps(patterns[0], 0x7FC00001) is None
+    assert bits.ulps(*patterns) == bits.ulps(*reversed(patterns)) == steps
+    assert bits.ulps(patterns[0], 0x7FC00001) is None
 
 
 def test_many_blocks_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -184,12 +186,14 @@ def test_many_blocks_give_the_same_answer(monkeypatch: pytest.MonkeyPatch) -> No
     whole = found(got)
     monkeypatch.setattr(compare, "BLOCK_CELLS", 1)
     pieces = found(got)
-    assert torch.equal(whole.cells, pieces.cells) and whole.heat == pieces.heat and whole.count == pieces.count
+    assert (
+        torch.equal(whole.cells, pieces.cells) and whole.heat == pieces.heat and whole.count == pieces.count
+    )
 
 
 def test_cells_beyond_the_kept_ones_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """A large difference keeps few cells and still counts all."""
-    monkeypatch.setattr(compare, "KEPT", 10)
+    monkeypatch.setattr(gathered, "KEPT", 10)
     wrong = found(right() + 1)
     assert len(wrong.cells) == 10 and wrong.count == wrong.total
 

@@ -13,7 +13,19 @@ from suites.self.score_cases import bits, dots_both, edge, make
 @pytest.mark.parametrize("columns", (128, 256))
 @pytest.mark.parametrize(
     "scales",
-    [(127, 128), (124, 131), (118, 137), (60, 200), (0, 256), (0, 30), (225, 255), (70, 80)],
+    [
+        (127, 128),
+        (124, 131),
+        (118, 137),
+        (60, 200),
+        (0, 256),
+        (0, 30),
+        (225, 255),
+        (70, 80),
+        (50, 53),
+        (186, 189),
+        (3, 5),
+    ],
     ids=str,
 )
 def test_dots_are_the_exact_sum_rounded_once_a_tile(columns: int, scales: tuple[int, int]) -> None:
@@ -52,6 +64,29 @@ def test_the_edge_of_the_budget(columns: int, limit: int) -> None:
     )
     for spread in (limit, limit + 1):
         dots_both(edge(spread, columns))
+
+
+@pytest.mark.parametrize("columns", (128, 256))
+@pytest.mark.parametrize("spread", (8, 9, 10, 11, 12, 15, 20, 30))
+def test_sums_of_more_than_24_bits_are_rounded_once(spread: int, columns: int) -> None:
+    """One product of the lowest group is a single unit, so the sum is odd and has to be rounded."""
+    case = edge(spread, columns)
+    case.q_codes[..., 32], case.k_codes[..., 32] = 1, 1
+    dots_both(case)
+
+
+@pytest.mark.parametrize("tiny", (2, 10))
+@pytest.mark.parametrize("power", (1, 12, 13, 20, 28, 29, 30, 36, 60, 100))
+def test_a_far_smaller_group_decides_a_tie(power: int, tiny: int) -> None:
+    """2^24 + 1 is half way between two float32; 2^-power more or less decides, beyond float64's reach."""
+    case = edge(0)
+    case.q_codes.zero_()
+    case.k_codes.fill_(2)
+    case.q_codes[..., 0], case.q_codes[..., 32], case.q_codes[..., 64] = 2, tiny, 2
+    case.q_scales[..., 0], case.q_scales[..., 1] = 127 + 24, 127 - power
+    assert dots_both(case)[0, 0, 0].item() == 2.0**24 + (2 if tiny == 2 else 0)
+    case.q_codes[..., 64] = 4  # 2^24 + 2: no tie
+    assert dots_both(case)[0, 0, 0].item() == 2.0**24 + 2
 
 
 def test_a_silent_group_does_not_count_whatever_its_scale() -> None:

@@ -28,27 +28,10 @@ from suites.self.emulator_builder import (
     bits,
     run,
 )
-
-FORMATS = {"f16": (11, -14, 15), "bf16": (8, -126, 127), "f32": (24, -126, 127), "f64": (53, -1022, 1023)}
-"""Significant bits, smallest and largest exponent of a normal number."""
+from suites.self.rational import FORMATS, rounded
 
 Exact = Callable[[Fraction, Fraction], Fraction]
 Plain = Callable[[float, float], float]
-
-
-def rounded(value: Fraction, kind: Type) -> float:
-    """The nearest number of a format, ties to even; beyond the largest, infinity. Not for zero's sign."""
-    digits, lowest, highest = FORMATS[kind.name]
-    if value == 0:
-        return 0.0
-    sign, size = (-1.0 if value < 0 else 1.0), abs(value)
-    exponent = size.numerator.bit_length() - size.denominator.bit_length()
-    exponent -= Fraction(2) ** exponent > size
-    unit = Fraction(2) ** (max(exponent, lowest) - digits + 1)
-    whole = round(size / unit) * unit
-    if whole >= Fraction(2) ** (highest + 1):
-        return sign * math.inf
-    return sign * float(whole)
 
 
 def numbers(kind: Type) -> list[float]:
@@ -65,7 +48,7 @@ def numbers(kind: Type) -> list[float]:
         1.0,
         1.0 + step,
         3.0,
-        rounded(Fraction(1, 3), kind),
+        rounded(Fraction(1, 3), kind.name),
         2.0**digits + 2,
         (2 - step) * 2.0**highest,
         math.inf,
@@ -95,7 +78,7 @@ def arithmetic(exact: Exact, plain: Plain, a: float, b: float, kind: Type) -> fl
     value = exact(Fraction(a), Fraction(b))
     if value == 0:
         return plain(a, b)
-    return rounded(value, kind)
+    return rounded(value, kind.name)
 
 
 def divide(a: float, b: float) -> float:
@@ -126,7 +109,7 @@ def fused(a: float, b: float, c: float) -> float:
     if not all(math.isfinite(x) for x in (a, b, c)):
         return a * b + c
     value = Fraction(a) * Fraction(b) + Fraction(c)
-    return rounded(value, F32) if value else a * b + c
+    return rounded(value) if value else a * b + c
 
 
 def test_fused_multiply_add_rounds_once() -> None:
@@ -252,9 +235,11 @@ def narrowing_values(source: Type, target: Type) -> list[float]:
         for odd in (1, 3, 2**digits - 1):
             middle = Fraction(odd) * Fraction(2) ** (exponent - digits)
             for nudge in (0, 1, -1):
-                value = rounded(middle * (1 + nudge * Fraction(2) ** (1 - FORMATS[source.name][0])), source)
+                value = rounded(
+                    middle * (1 + nudge * Fraction(2) ** (1 - FORMATS[source.name][0])), source.name
+                )
                 values += [value, -value]
-    return [rounded(Fraction(v), source) if math.isfinite(v) and v else v for v in values]
+    return [rounded(Fraction(v), source.name) if math.isfinite(v) and v else v for v in values]
 
 
 @pytest.mark.parametrize(
@@ -265,7 +250,7 @@ def narrowing_values(source: Type, target: Type) -> list[float]:
 def test_narrowing_rounds_once(source: Type, target: Type) -> None:
     """Never by way of a third format: float64 to bfloat16 through float32 would round twice."""
     values = narrowing_values(source, target)
-    want = [rounded(Fraction(v), target) if math.isfinite(v) and v else v for v in values]
+    want = [rounded(Fraction(v), target.name) if math.isfinite(v) and v else v for v in values]
     want = [math.copysign(w, v) if w == 0 else w for w, v in zip(want, values, strict=True)]
     assert bits(apply("fround", target, [(source, values)])) == expected(target, want)
 
@@ -288,7 +273,7 @@ def integers(kind: Type) -> list[int]:
 @pytest.mark.parametrize("source", (I8, I16, I32, I64), ids=str)
 def test_signed_integers_to_float_round_once(source: Type, target: Type) -> None:
     values = integers(source)
-    want = [rounded(Fraction(v), target) for v in values]
+    want = [rounded(Fraction(v), target.name) for v in values]
     assert bits(apply("int_to_float", target, [(source, values)])) == expected(target, want)
 
 
@@ -296,7 +281,7 @@ def test_signed_integers_to_float_round_once(source: Type, target: Type) -> None
 @pytest.mark.parametrize("source", (I8, I16, I32), ids=str)
 def test_unsigned_integers_to_float_round_once(source: Type, target: Type) -> None:
     values = integers(source)
-    want = [rounded(Fraction(v % 2**source.bits), target) for v in values]
+    want = [rounded(Fraction(v % 2**source.bits), target.name) for v in values]
     assert bits(apply("uint_to_float", target, [(source, values)])) == expected(target, want)
 
 
@@ -310,7 +295,7 @@ def test_a_set_boolean_is_minus_one_signed_and_one_unsigned() -> None:
 def test_float_to_integer_truncates_and_saturates(source: Type, target: Type) -> None:
     """Toward zero inside the range, the nearest bound outside it, zero for NaN."""
     limit = 2 ** (target.bits - 1)
-    near = [rounded(Fraction(v), source) for v in (limit - 1, limit, -limit, -limit - 1, limit // 2)]
+    near = [rounded(Fraction(v), source.name) for v in (limit - 1, limit, -limit, -limit - 1, limit // 2)]
     values = [*numbers(source), 0.999, -0.999, 1.999, -1.999, 126.5, -128.5, *near]
     values = torch.tensor(values, dtype=getattr(torch, TORCH[source.name])).double().tolist()
     got = apply("float_to_int", target, [(source, values)]).tolist()

@@ -1,4 +1,4 @@
-"""Programs run as written: shapes, coordinates, control flow, cross-lane operations, and any slab width alike."""
+"""Programs run as written: shapes, coordinates, control flow, cross-lane operations, at any slab width."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ def test_uniform_loops(low: int, high: int, step: int) -> None:
 
 
 def test_uneven_trip_counts_and_steps() -> None:
-    """Each lane loops from its own start to its own end by its own step; index and carried values are its own."""
+    """Each lane loops from its own start to its own end by its own step, with its own carried values."""
 
     def body(build: Builder, lane: int) -> int:
         low = build.op("and", I32, lane, build.const(3))

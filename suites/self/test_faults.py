@@ -20,7 +20,9 @@ def first_red(name: str, suite: str) -> Verdict | None:
     return None
 
 
-@pytest.mark.parametrize(("name", "suite"), [(name, suite) for name, (_, suites) in faulty.FAULTS.items() for suite in suites])
+@pytest.mark.parametrize(
+    ("name", "suite"), [(name, suite) for name, (_, suites) in faulty.FAULTS.items() for suite in suites]
+)
 def test_a_fault_turns_its_suites_red(name: str, suite: str) -> None:
     """Each suite that can show the fault differs in some case: no error, no mistrust, a difference."""
     verdict = first_red(name, suite)
@@ -34,11 +36,20 @@ HINTS = {
     ("opsel-constant", "decode-n2-h64-d128-ctx300-tshuffled-u0-l0-fbytes-s1"): "the scales of slot",
     ("nibble-swap-read", "decode-n1-h32-d128-ctx300-tshuffled-u0-l0-fbytes-s1"): "nibbles of the key swapped",
     ("query-scale-tile", "decode-n1-h128-d128-ctx64-tshuffled-u0-l0-fbytes-s1"): "query scales moved by",
-    ("heads-dropped", "prefill-h32-d128-ctx64-w0@0:64-c0-tshuffled-u0-l0-fnatural-s1"): "without heads 16 to 31",
-    ("weights-unscaled", "prefill-h32-d128-ctx64-w0@0:64-c0-tshuffled-u0-l0-fnatural-s1"): "with no weight scale",
+    (
+        "heads-dropped",
+        "prefill-h32-d128-ctx64-w0@0:64-c0-tshuffled-u0-l0-fnatural-s1",
+    ): "without heads 16 to 31",
+    (
+        "weights-unscaled",
+        "prefill-h32-d128-ctx64-w0@0:64-c0-tshuffled-u0-l0-fnatural-s1",
+    ): "with no weight scale",
     ("weights-scaled-twice", "decode-n1-h32-d128-ctx64-tshuffled-u0-l0-fnatural-s1"): "applied twice",
     ("relu-missing", "decode-n1-h32-d128-ctx64-tshuffled-u0-l0-fbytes-s1"): "without the ReLU",
-    ("own-pages-only", "decode-n1-h32-d128-ctx64,64-tshuffled-u0-l0-faddress-s1"): "spells key 0 of sequence 0",
+    (
+        "own-pages-only",
+        "decode-n1-h32-d128-ctx64,64-tshuffled-u0-l0-faddress-s1",
+    ): "spells key 0 of sequence 0",
     ("next-n-swap", "decode-n2-h32-d128-ctx64-tshuffled-u0-l0-fbytes-s1"): "that of row 1 in this column",
     ("k-tile-order", "decode-n1-h32-d256-ctx64-tshuffled-u0-l0-faddress-s1"): "group",
 }
@@ -54,10 +65,19 @@ def test_a_wrong_value_is_named(fault: tuple[str, str], says: str) -> None:
 
 
 PATTERNS = {
-    ("scale-read-flat", "decode-n1-h64-d128-ctx512x2-tshuffled-u0-l0-faddress-s1"): "in every slot but .*21.*42.*63",
+    (
+        "scale-read-flat",
+        "decode-n1-h64-d128-ctx512x2-tshuffled-u0-l0-faddress-s1",
+    ): "in every slot but .*21.*42.*63",
     ("mask-end-early", "decode-n3-h32-d128-ctx300,64-tshuffled-u0-l0-fbytes-s1"): "last visible column",
-    ("mask-start-early", "prefill-h16-d128-ctx64-w0@5:64+1,0@9:30-c0-tshuffled-u0-l0-fbytes-s1"): "just before the start",
-    ("window-start-ignored", "prefill-h16-d128-ctx64-w0@5:64+1,0@9:30-c0-tshuffled-u0-l0-fbytes-s1"): "before the start",
+    (
+        "mask-start-early",
+        "prefill-h16-d128-ctx64-w0@5:64+1,0@9:30-c0-tshuffled-u0-l0-fbytes-s1",
+    ): "just before the start",
+    (
+        "window-start-ignored",
+        "prefill-h16-d128-ctx64-w0@5:64+1,0@9:30-c0-tshuffled-u0-l0-fbytes-s1",
+    ): "before the start",
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness import compare, fill_address, fill_values, fills, inputs, noise, pages, wanted
+from harness import bits, fill_address, fill_values, fills, inputs, noise, pages, wanted
 from harness.cases import FILLS, Case, parse
 from harness.fills import Filled, Shape, fill
 from harness.verdict import Grade
@@ -24,7 +24,13 @@ def case(*, n: int = 2, h: int = 32, d: int = 128, t: str = "shuffled", f: str =
 
 
 def digest(filled: Filled) -> str:
-    parts = (filled.q_codes, filled.q_scales, filled.k_codes, filled.k_scales, filled.weights.view(torch.int16))
+    parts = (
+        filled.q_codes,
+        filled.q_scales,
+        filled.k_codes,
+        filled.k_scales,
+        filled.weights.view(torch.int16),
+    )
     return hashlib.sha256(b"".join(part.contiguous().numpy().tobytes() for part in parts)).hexdigest()[:16]
 
 
@@ -38,7 +44,9 @@ def test_a_fill_is_the_same_every_time_and_another_for_another_seed(name: str) -
 
 def test_noise_is_pinned() -> None:
     """The generator is spelled out here, so its values can never change with a library."""
-    assert [int(word) for word in noise.words(1, "a", 2)] == [int(word) for word in noise.words(1, "a", 3)[:2]]
+    assert [int(word) for word in noise.words(1, "a", 2)] == [
+        int(word) for word in noise.words(1, "a", 3)[:2]
+    ]
     assert [int(word) for word in noise.words(1, "a", 1, start=2)] == [int(noise.words(1, "a", 3)[2])]
     assert sorted(noise.permutation(5, "x", 100).tolist()) == list(range(100))
     assert noise.octets(0, "pin", (4,)).tolist() == PINNED
@@ -68,7 +76,7 @@ def test_the_other_fills_are_ordered(name: str) -> None:
 
 
 def test_wide_reaches_both_ends_of_the_scale_and_of_the_result() -> None:
-    """Scale bytes 0, 254 and 255; results that are NaN, infinite, zero and ordinary, the last in the majority."""
+    """Scale bytes 0, 254 and 255; results that are NaN, infinite, zero and, mostly, ordinary."""
     shape = Shape(rows=600, heads=16, dim=128, keys=2000, seed=5)
     filled = fill("wide", shape)
     for scales in (filled.q_scales, filled.k_scales):
@@ -142,7 +150,10 @@ def test_everything_unread_is_poison(style: str) -> None:
 
 def test_table_styles() -> None:
     """Tight ends with the last page, shuffled with the chunk, wide far later; identity is in order."""
-    widths = {style: inputs.build(case(t=style)).planes.block_tables.shape[1] for style in ("tight", "shuffled", "wide")}
+    widths = {
+        style: inputs.build(case(t=style)).planes.block_tables.shape[1]
+        for style in ("tight", "shuffled", "wide")
+    }
     assert widths == {"tight": 5, "shuffled": 8, "wide": 44}
     assert inputs.build(case(t="identity")).planes.block_tables[0, :5].tolist() == [0, 1, 2, 3, 4]
     assert inputs.build(case(t="shuffled")).planes.block_tables[0, :5].tolist() != [0, 1, 2, 3, 4]
@@ -152,18 +163,25 @@ def test_strided_tensors_are_slices_of_poison() -> None:
     """Planes, rows and tables start inside a larger tensor, and the score buffer has gaps."""
     made = inputs.build(case(t="strided"))
     planes = made.planes
-    for tensor in (planes.q_codes, planes.q_scales, planes.k_codes, planes.k_scales, planes.block_tables, planes.weights):
+    for tensor in (
+        planes.q_codes,
+        planes.q_scales,
+        planes.k_codes,
+        planes.k_scales,
+        planes.block_tables,
+        planes.weights,
+    ):
         assert tensor.storage_offset() > 0 and tensor.is_contiguous()
     out = made.buffer()
     assert out.shape == (6, 512) and out.stride(0) == 512 + inputs.GAP
-    assert bool((compare.bits_of(out) == compare.SENTINEL).all())
+    assert bool((bits.bits_of(out) == bits.SENTINEL).all())
 
 
 def test_far_rows_pass_two_gibibytes() -> None:
     """The last row of a far buffer starts past 2^31 bytes; memory in between is not touched."""
     out = inputs.build(case(t="far")).buffer()
     assert (out.shape[0] - 1) * out.stride(0) * 4 >= 2**31
-    assert bool((compare.bits_of(out) == compare.SENTINEL).all())
+    assert bool((bits.bits_of(out) == bits.SENTINEL).all())
 
 
 def test_rows_that_see_nothing_hold_poison() -> None:
@@ -171,7 +189,9 @@ def test_rows_that_see_nothing_hold_poison() -> None:
     made = inputs.build(case(n=2))
     empty = made.end <= made.start
     assert empty.tolist() == [False] * 4 + [True] * 2
-    assert bool((made.planes.q_codes[empty] == 0xFF).all()) and bool((made.planes.weights[empty] > 1e30).all())
+    assert bool((made.planes.q_codes[empty] == 0xFF).all()) and bool(
+        (made.planes.weights[empty] > 1e30).all()
+    )
     assert not bool((made.filled.q_scales[~empty] == 255).any())
 
 

@@ -91,6 +91,15 @@ def test_plain_double_arithmetic_would_round_twice() -> None:
     assert got.tolist() == above.tolist()
 
 
+def test_subnormal_ties_are_broken_by_what_float64_forgets() -> None:
+    """c odd in steps of 2^-149, a*b half a step less 2^-196: stays at c; a float64 sum would tie to even."""
+    c = torch.tensor([2.0**-127 + 2.0**-149, -(2.0**-127) - 2.0**-149])
+    a = torch.tensor([2.0**-75, -(2.0**-75)]) * (1 + 2.0**-23)
+    b = torch.full((2,), 2.0**-75 * (1 - 2.0**-23))
+    assert (a.double() * b.double() + c.double()).float().tolist() == (c + c.sign() * 2.0**-149).tolist()
+    assert fma_both(a, b, c).tolist() == c.tolist()
+
+
 def test_products_that_hide_behind_a_tie_are_seen() -> None:
     """c = 2^24 + odd half: product 1 + tiny decides the direction; tiny is 2^-46, below float64's reach."""
     small = 2.0**-23

@@ -12,8 +12,12 @@ from harness.findings import Finding
 from harness.ledger import Entry, Ledger, LedgerError
 from harness.verdict import Grade, Status, Verdict
 
-ENTRY = Entry("aiter", "prefill_kernel", "out-of-bounds-load", "tables", "mqa/prefill.py", ("prefill", "varqlen"), "why")
-FOUND = Finding("out-of-bounds-load", "prefill_kernel", "tables", "ops/mqa/prefill.py:439 < ops/mqa/prefill.py:548", 8)
+ENTRY = Entry(
+    "aiter", "prefill_kernel", "out-of-bounds-load", "tables", "mqa/prefill.py", ("prefill", "varqlen"), "why"
+)
+FOUND = Finding(
+    "out-of-bounds-load", "prefill_kernel", "tables", "ops/mqa/prefill.py:439 < ops/mqa/prefill.py:548", 8
+)
 BOOK = Ledger((ENTRY,))
 
 TEXT = """

@@ -196,7 +196,7 @@ def planted(change: str) -> tuple[Tensor, schedule.Coverage]:
     if change == "gap":
         entries[2] = torch.tensor(schedule.DECODE_IDLE)
     if change == "long":
-        entries[11, 2] = 5
+        entries[11, 2] = 2
     if change == "stale":
         entries[6, 3] = 500
     if change == "row":

@@ -98,6 +98,16 @@ def test_the_edge_of_the_proof() -> None:
     assert score.exact(case).proven.tolist() == [False]
 
 
+def test_what_is_over_budget_is_not_proven_however_small() -> None:
+    """Small codes fit into 24 bits at any spread up to 16; the matrix instruction is not trusted with it."""
+    for spread, proven in ((10, True), (11, False)):
+        case = edge(spread)
+        case.q_codes.fill_(1)
+        case.k_codes.fill_(1)
+        case.weights[0, 1:] = 0
+        assert score.exact(case).proven.tolist() == [proven]
+
+
 @pytest.mark.parametrize("scale", (0.0, -1.0, math.inf, math.nan, 2.0**-149, 1e-30))
 def test_scales_that_prove_nothing(scale: float) -> None:
     """Zero, negative (sign of zero), not finite, subnormal, full significand."""

@@ -10,7 +10,9 @@ import pytest
 from harness.findings import Finding
 from harness.verdict import LAYERS, Grade, Status, Verdict
 
-FINDING = Finding("out-of-bounds-load", "some_kernel", "tables", "kernels/some.py:12", 4, {"cta": 1, "lane": 3})
+FINDING = Finding(
+    "out-of-bounds-load", "some_kernel", "tables", "kernels/some.py:12", 4, {"cta": 1, "lane": 3}
+)
 DIFFER = Verdict(
     case="decode-n2-h64-d128-ctx4096x8-tshuffled-u0-l0-fbytes-s7",
     suite="decode",
@@ -73,7 +75,7 @@ def test_a_failure_reads_like_the_sample() -> None:
         "  where   row 11, column 2047: sequence 5, token 1, block 31, slot 63",
         "  value   got 0x40440000 3.0625  want 0x40480000 3.125  262144 ulp apart, 0 allowed (exact)",
         "  count   64 of 65536, all in slot 63",
-        "  finding out-of-bounds-load of tables at kernels/some.py:12 (some_kernel): 4 times, first cta 1, lane 3",
+        f"  finding {FINDING.text()}",
         "  note    asked with its own schedule",
         f"  rerun   {DIFFER.rerun}",
     ]

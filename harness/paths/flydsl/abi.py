@@ -42,10 +42,10 @@ def planes(
     dim = packed * 2
     if heads % 16 or not 16 <= heads <= 128:
         raise ValueError(f"q_codes has {heads} heads, allowed are multiples of 16 from 16 to 128")
+    pages(k_codes, k_scales, dim)
     require("q_codes", q_codes, (rows, heads, packed), torch.uint8)
     require("q_scales", q_scales, (rows, dim // 128, 4, 16, -(-heads // 64) * 4), torch.uint8)
     require("weights", weights, (rows, heads), torch.bfloat16)
-    pages(k_codes, k_scales, dim)
     if block_tables.dim() != 2 or block_tables.dtype != torch.int32 or block_tables.stride(1) != 1:
         raise ValueError(f"block_tables is {describe(block_tables)}, allowed is int32 with two axes")
     return heads, dim

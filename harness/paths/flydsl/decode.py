@@ -4,7 +4,8 @@ Workgroup p takes entry p (row, first chunk, chunk count, context length) and sc
 of those chunks that row sees, t < context - (N - 1 - row % N), 16 keys a wave at a time.
 Sum over heads: the tree ``decode`` of numerics.md, products rounded and then added, the
 weight scale last. Nothing outside the window is read or stored; an entry without a visible
-key (an idle one has context 0) reads its schedule entry and nothing else.
+key (an idle one has context 0) reads its schedule entry and nothing else. It fails silently
+by one key a row when an older draft row is given the newest one's window: N = 1 never shows it.
 """
 
 from __future__ import annotations

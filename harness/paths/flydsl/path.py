@@ -18,6 +18,7 @@ from harness.emulator import backend
 from harness.emulator.program import UnsupportedOperation
 from harness.paths import base
 from harness.paths.flydsl import schedules
+from harness.paths.flydsl.abi import GROUP
 
 SCORER = ("out", "q_codes", "q_scales", "k_codes", "k_scales", "block_tables", "weights", "schedule")
 """Tensor arguments of the scorers' launchers, in order: names of the operands in findings."""
@@ -114,7 +115,10 @@ class FlydslPath(base.Path):
 
     def _quantise(self, request: base.Quantise) -> base.Outcome:
         x = self._put(request.x)
-        return self._launch(lambda: self._host.quantise(x, stream=self._stream), QUANTISER)
+        rows, dim = x.shape
+        sizes = {"codes": (rows, dim // 2), "scales": (rows, dim // GROUP)}
+        expected = {name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()}
+        return self._launch(lambda: self._host.quantise(x, stream=self._stream), QUANTISER, expected=expected)
 
     def _write_keys(self, request: base.WriteKeys) -> base.Outcome:
         k, slots = self._put(request.k), self._put(request.slots)
@@ -133,9 +137,7 @@ class FlydslPath(base.Path):
     ) -> base.Outcome:
         """Run ``call`` on the executor there is. Raises `base.Unsupported`."""
         if self._live:
-            value = call()
-            taken = tuple(part.cpu() for part in value) if isinstance(value, tuple) else value
-            return base.Outcome(taken, facts={"executor": self.executor})
+            return base.Outcome(from_device(call()), facts={"executor": self.executor})
         try:
             with backend.session(order=order, defined=defined, expected=expected) as seen:
                 value = call()
@@ -147,6 +149,8 @@ class FlydslPath(base.Path):
         """On the device when there is one, with its strides: they are part of what is tested."""
         if not self._live or tensor is None:
             return tensor
+        if not tensor.numel():
+            return tensor.to("cuda")
         reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
         whole = tensor.as_strided((reach + 1,), (1,)).to("cuda")
         return whole.as_strided(tensor.shape, tensor.stride())
@@ -154,6 +158,13 @@ class FlydslPath(base.Path):
     def _back(self, tensor: Tensor, into: Tensor) -> Tensor:
         """The caller's own tensor ``into``, holding what was computed on the device."""
         return into if tensor is into else into.copy_(tensor)
+
+
+def from_device(value: Any) -> Any:
+    """A tensor, or a tuple of them, on the CPU; None stays None."""
+    if isinstance(value, tuple):
+        return tuple(part.cpu() for part in value)
+    return value if value is None else value.cpu()
 
 
 def on_gfx950() -> bool:

@@ -5,6 +5,8 @@ keys start <= t < end of those chunks, 16 keys a wave at a time. Chunks count fr
 so the ones before ``start`` are skipped. Sum over heads: the tree ``prefill`` of numerics.md,
 each weight times the weight scale first, then fused multiply-adds. Nothing outside the window
 is read or stored; an entry with an empty window reads its schedule entry and nothing else.
+It fails silently when the weight scale is applied last, or a product is rounded before it is
+added: a unit in the last place here and there.
 """
 
 from __future__ import annotations
