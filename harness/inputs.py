@@ -181,18 +181,14 @@ def make_planes(case: Case, filled: Filled) -> Planes:
     strided = case.t == "strided"
     placement = pages.place(case.ctx, case.t, case.s)
     k_codes, k_scales = pages.poisoned_pool(placement.blocks, case.d, strided=strided)
-    pages.fill_pool(
-        k_codes, k_scales, filled.k_codes, filled.k_scales, pages.slots(case.ctx, placement.tables)
-    )
+    slots = pages.slots(case.ctx, placement.tables)
+    pages.fill_pool(k_codes, k_scales, filled.k_codes, filled.k_scales, slots)
     q_codes, weights, tables = layout.pack_nibbles(filled.q_codes), filled.weights, placement.tables
     q_scales = layout.write_query_scales(filled.q_scales)
     if strided:
         q_codes, q_scales = pages.embedded(q_codes, 0xFF), pages.embedded(q_scales, 255)
         weights, tables = pages.embedded(weights, HUGE), pages.embedded(tables, int(placement.tables[0, -1]))
-    defined = {
-        "k_codes": placement.used.reshape(-1, 1, 1, 1, 1).expand(k_codes.shape),
-        "k_scales": placement.used.reshape(-1, 1, 1, 1).expand(k_scales.shape),
-    }
+    defined = pages.written(k_codes, k_scales, slots)
     return Planes(q_codes, q_scales, k_codes, k_scales, tables, weights, defined)
 
 

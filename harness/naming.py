@@ -21,6 +21,8 @@ from oracles import formats, layout
 from oracles.score import Operands
 
 MOST = 3
+OTHERS = 64
+"""Sequences whose pages are tried in place of the right ones."""
 
 
 def explain(inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int) -> list[str]:
@@ -71,12 +73,15 @@ def _elsewhere(inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int)
 def _by_rule(inputs: Inputs, got: Tensor, row: int, column: int) -> Iterator[str]:
     """Rules under which the right operands give this value."""
     operands = _cell(inputs, row, column)
-    for said, other in _variants(inputs, operands, row, column):
-        dots = _dots(other).clamp(min=0)
-        if _gives(dots * other.weights[0].double() * other.weight_scale, got):
-            yield f"the value is right {said}"
     dots, weights, scale = _dots(operands), operands.weights[0].double(), operands.weight_scale
     right = dots.clamp(min=0) * weights
+    if _gives(right * scale, got):
+        yield "the value is right up to rounding: the order of the additions, or what is fused, differs"
+        return
+    for said, other in _variants(inputs, operands, row, column):
+        terms = _dots(other).clamp(min=0) * other.weights[0].double()
+        if _gives(terms * other.weight_scale, got):
+            yield f"the value is right {said}"
     whole = (dots * weights).sum().clamp(min=0).unsqueeze(0)
     for said, terms in (
         ("with the weight scale applied twice", right * scale * scale),
@@ -85,7 +90,7 @@ def _by_rule(inputs: Inputs, got: Tensor, row: int, column: int) -> Iterator[str
         ("with the ReLU after the sum over heads", whole * scale),
         ("with the ReLU after the weight", (dots * weights).clamp(min=0) * scale),
     ):
-        if _gives(terms, got) and not _gives(right * scale, got):
+        if _gives(terms, got):
             yield f"the value is right {said}"
 
 
@@ -97,7 +102,35 @@ def _cell(inputs: Inputs, row: int, column: int) -> Operands:
 
 
 def _variants(inputs: Inputs, right: Operands, row: int, column: int) -> Iterator[tuple[str, Operands]]:
-    """The cell under one wrong rule of layout each."""
+    """The cell under one wrong rule of layout each, the likely ones first."""
+    yield from _other_pages(inputs, right, row, column)
+    yield from _other_scales(inputs, right, row, column)
+    yield "with the nibbles of the key swapped", replace(right, k_codes=_swapped(right.k_codes))
+    yield "with the nibbles of the query swapped", replace(right, q_codes=_swapped(right.q_codes))
+    if right.k_codes.shape[1] == 256:
+        for first, said in ((0, "first"), (128, "second")):
+            codes = right.k_codes.clone()
+            codes[:, first : first + 128] = 0
+            yield f"without the {said} 128 dims", replace(right, k_codes=codes)
+            twice = right.k_codes[:, first : first + 128].repeat(1, 2)
+            yield f"with the {said} 128 dims of the key read twice", replace(right, k_codes=twice)
+    for head in range(0, inputs.case.h, 16):
+        weights = right.weights.clone()
+        weights[:, head : head + 16] = 0
+        yield f"without heads {head} to {head + 15}", replace(right, weights=weights)
+
+
+def _other_pages(inputs: Inputs, right: Operands, row: int, column: int) -> Iterator[tuple[str, Operands]]:
+    """The same place in the pages of the other sequences (whatever lies there)."""
+    planes = inputs.planes
+    for sequence, table in enumerate(planes.block_tables[:OTHERS]):
+        if sequence != int(inputs.seq[row]):
+            codes, scales = layout.read_keys(planes.k_codes, planes.k_scales, table, column + 1, start=column)
+            yield f"with the pages of sequence {sequence}", replace(right, k_codes=codes, k_scales=scales)
+
+
+def _other_scales(inputs: Inputs, right: Operands, row: int, column: int) -> Iterator[tuple[str, Operands]]:
+    """Scales of other slots of the page, other groups, other head tiles."""
     slot, table = column % pages.PAGE, inputs.planes.block_tables[int(inputs.seq[row])]
     block = int(table[column // pages.PAGE])
     plane = inputs.planes.k_scales[block].flatten(0, 1).T  # [64, G]: scales by position
@@ -106,29 +139,18 @@ def _variants(inputs: Inputs, right: Operands, row: int, column: int) -> Iterato
             continue
         where = "its flat row (no bend)" if position == slot else f"slot {layout.flat_row(position)}"
         yield f"with the scales of {where}", replace(right, k_scales=plane[position : position + 1])
-    groups = right.k_scales.shape[1]
-    for turn in range(1, groups):
+    for turn in range(1, right.k_scales.shape[1]):
         yield f"with key scales moved by {turn} groups", replace(right, k_scales=right.k_scales.roll(turn, 1))
         yield (
             f"with query scales moved by {turn} groups",
             replace(right, q_scales=right.q_scales.roll(turn, 2)),
         )
-    for turn in range(16, inputs.case.h, 16):
-        yield (
-            f"with query scales moved by {turn // 16} head tiles",
-            replace(right, q_scales=right.q_scales.roll(turn, 1)),
-        )
-    yield "with the nibbles of the key swapped", replace(right, k_codes=_swapped(right.k_codes))
-    yield "with the nibbles of the query swapped", replace(right, q_codes=_swapped(right.q_codes))
-    if groups > 4:
-        for first, said in ((0, "first"), (128, "second")):
-            codes = right.k_codes.clone()
-            codes[:, first : first + 128] = 0
-            yield f"without the {said} 128 dims", replace(right, k_codes=codes)
-    for head in range(0, inputs.case.h, 16):
-        weights = right.weights.clone()
-        weights[:, head : head + 16] = 0
-        yield f"without heads {head} to {head + 15}", replace(right, weights=weights)
+    tiles = right.q_scales.unflatten(1, (-1, 16))  # [1, H/16, 16, G]
+    for tile in range(tiles.shape[1]):
+        moved = tiles.roll(tile, 1).flatten(1, 2)
+        constant = tiles[:, tile : tile + 1].expand(tiles.shape).flatten(1, 2)
+        yield f"with query scales moved by {tile} head tiles", replace(right, q_scales=moved)
+        yield f"with the query scales of head tile {tile} in every tile", replace(right, q_scales=constant)
 
 
 def _swapped(codes: Tensor) -> Tensor:

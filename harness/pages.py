@@ -24,14 +24,10 @@ MARGIN = 2
 
 @dataclass(frozen=True)
 class Placement:
-    """tables int32 [B, W]; used bool [blocks]: pages that a table names, the poison page of pads included."""
+    """tables int32 [B, W] over a pool of ``blocks`` pages; pads name a page nobody wrote."""
 
     tables: Tensor
-    used: Tensor
-
-    @property
-    def blocks(self) -> int:
-        return len(self.used)
+    blocks: int
 
 
 def place(lengths: tuple[int, ...], style: str, seed: int) -> Placement:
@@ -46,9 +42,7 @@ def place(lengths: tuple[int, ...], style: str, seed: int) -> Placement:
     for sequence, count in enumerate(pages):
         tables[sequence, :count] = order[first : first + count].to(torch.int32)
         first += count
-    used = torch.zeros(blocks, dtype=torch.bool)
-    used[tables.flatten().long()] = True
-    return Placement(tables, used)
+    return Placement(tables, blocks)
 
 
 def table_width(pages: int, style: str) -> int:
@@ -66,6 +60,19 @@ def slots(lengths: tuple[int, ...], tables: Tensor) -> Tensor:
         position = torch.arange(length)
         parts.append(tables[sequence, position // PAGE].long() * PAGE + position % PAGE)
     return torch.cat(parts) if parts else torch.empty(0, dtype=torch.int64)
+
+
+def written(k_codes: Tensor, k_scales: Tensor, slots: Tensor) -> dict[str, Tensor]:
+    """Which bytes of the two planes were written when keys were put into ``slots``: bool of their shapes.
+
+    By row, not by page: what a scorer reads of a page's tail is whatever the allocator left there.
+    """
+    codes = torch.zeros(k_codes.shape, dtype=torch.bool)
+    scales = torch.zeros(k_scales.shape, dtype=torch.bool)
+    block, row = slots // PAGE, slots % PAGE
+    codes[block, :, :, row] = True
+    scales[block, :, :, layout.bent_row(row)] = True
+    return {"k_codes": codes, "k_scales": scales}
 
 
 def poisoned_pool(blocks: int, dim: int, *, strided: bool) -> tuple[Tensor, Tensor]:

@@ -17,8 +17,8 @@ from pathlib import Path as File
 
 from harness.cases import Case
 from harness.ledger import HITS, Ledger
-from harness.paths.base import Path, Unsupported
-from harness.verdict import Grade, Status, Verdict
+from harness.paths.base import OutOfScope, Path, Unsupported
+from harness.verdict import OUT_OF_SCOPE, Grade, Status, Verdict
 
 MEMINFO = File("/proc/meminfo")
 
@@ -30,6 +30,7 @@ def run(case: Case, path: Path, ledger: Ledger) -> Verdict:
         verdict = _checked(case, path)
     except Unsupported as refusal:
         verdict = _without_result(case, path, Status.UNSUPPORTED, str(refusal))
+        verdict = verdict.but(facts={OUT_OF_SCOPE: refusal.expected})
     except Exception as error:
         verdict = _without_result(case, path, Status.ERROR, f"{type(error).__name__}: {error}")
         verdict = verdict.but(
@@ -48,7 +49,7 @@ def rerun(case: Case, path: Path) -> str:
 def _checked(case: Case, path: Path) -> Verdict:
     needed, available = memory_needed(case), memory_available()
     if available is not None and needed > available:
-        raise Unsupported(
+        raise OutOfScope(
             f"the case needs about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free"
         )
     check: Callable[[Case, Path], Verdict] = importlib.import_module(f"harness.checks.{case.suite}").check

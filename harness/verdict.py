@@ -38,6 +38,9 @@ class Grade(StrEnum):
     NONE = "none"
 
 
+OUT_OF_SCOPE = "out of scope"
+"""Key of `Verdict.facts`: the case was never asked of this path, so that it is unsupported proves nothing."""
+
 LAYERS = ("shape", "mask", "bits", "bound", "refusal", "finding")
 """Comparison layers in the order they are tried; a verdict names the first that failed.
 

@@ -1,9 +1,9 @@
 """The pytest plugin: options, cases as parameters, every verdict into the store, the summary.
 
-A test passes if and only if its verdict is ``agree``. ``unsupported`` skips, unless its suite was
-named with ``--suite``; everything else fails with the verdict's text as the whole message. How
-this would fail silently: a verdict that is judged but not recorded, so the record is written
-first and a journal that cannot be written is an error of the test.
+A test passes if and only if its verdict is ``agree``. A case that was never asked of the path skips,
+unless its suite was named with ``--suite``; everything else fails with the verdict's text as the whole
+message. How this would fail silently: a verdict that is judged but not recorded, so the record is
+written first and a journal that cannot be written is an error of the test.
 
 ``harness verify`` makes the run's folder itself and passes ``--run-folder``; without it the
 plugin makes one under ``--results`` as soon as it sees that comparisons were collected.
@@ -132,8 +132,9 @@ def judge(request: pytest.FixtureRequest, path_under_test: Callable[[], Any]) ->
             verdict = could_not_run(case, option, str(error))
         except Exception as error:  # whatever it is, the case is recorded
             verdict = could_not_run(case, option, f"{type(error).__name__}: {error}")
-        journal.verdict(verdict.to_record())
-        if verdict.status is Status.UNSUPPORTED and case.suite not in option.suite:
+        record = verdict.to_record()
+        journal.verdict(record)
+        if verdict.status is Status.UNSUPPORTED and not exits.refused(record, option.suite):
             pytest.skip(verdict.reason)
         if not verdict.green:
             pytest.fail(verdict.text(), pytrace=False)

@@ -16,7 +16,7 @@ from harness import compare, naming
 from harness.bits import MINUS_INFINITY, SENTINEL
 from harness.checks.book import Book
 from harness.inputs import Inputs
-from harness.paths.base import Unsupported
+from harness.paths.base import OutOfScope
 from harness.verdict import Grade, Verdict
 from harness.wanted import Wanted
 
@@ -63,10 +63,10 @@ def _same_bits(book: Book, inputs: Inputs, answers: list[Answer]) -> Verdict | N
 
 
 def _comparable(book: Book, inputs: Inputs, want: Wanted, wrong: compare.Difference) -> None:
-    """Raise `Unsupported` where a device may differ: its arithmetic outside the budget is not published."""
+    """Raise `OutOfScope` where a device may differ: its arithmetic outside the budget is not published."""
     if wrong.layer == "bits" and want.over_budget and book.path.executor.startswith("device"):
         dots = f"{want.over_budget} of {inputs.visible * inputs.case.h} dots"
-        raise Unsupported(
+        raise OutOfScope(
             f"{dots} lie outside the exact budget of the matrix instruction; probe this device first"
         )
 
@@ -76,8 +76,11 @@ def name(book: Book, inputs: Inputs, want: Wanted, got: object, wrong: compare.D
     if wrong.layer != "bits" or not isinstance(got, Tensor):
         return
     row, column = wrong.first
-    for said in naming.explain(inputs, want.value, got[row, column], row, column):
-        book.note(said)
+    try:
+        for said in naming.explain(inputs, want.value, got[row, column], row, column):
+            book.note(said)
+    except Exception as error:  # a hint that cannot be had must not turn a difference into an error
+        book.note(f"no hint about the value ({type(error).__name__}: {error})")
 
 
 def spilled(out: Tensor, inputs: Inputs) -> bool:

@@ -82,7 +82,10 @@ def _access(op: ir.Operation) -> dict[str, Any]:
 
 def _buffer_access(op: ir.Operation) -> dict[str, Any]:
     """Cache hints say nothing about values; the swizzle bit would change every address."""
-    if "aux" in op.attributes and op.attributes["aux"].value & _SWIZZLED:
+    if "aux" not in op.attributes:
+        return {}
+    hint = op.attributes["aux"]
+    if hint.value & _SWIZZLED if isinstance(hint, ir.IntegerAttr) else "swz" in str(hint):
         raise UnsupportedOperation(f"swizzled {op.name}")
     return {}
 

@@ -9,8 +9,10 @@ silently, so a second tree is refused.
 from __future__ import annotations
 
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
+import re
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -20,6 +22,7 @@ from typing import Any
 from harness.paths.base import Unsupported
 
 PACKAGE = "aiter"
+_PLACE = re.compile(r" \((?:/|[A-Za-z]:)[^()]*\)")
 
 
 def locate(tree: Path | None) -> Path:
@@ -58,7 +61,8 @@ def load(root: Path, module: str) -> types.ModuleType:
     try:
         return importlib.import_module(module)
     except Exception as problem:  # anything a foreign module does at import is a version skew
-        text = first_line(problem)
+        # No directory of this machine in a record: not the tree's, nor the one Python adds in brackets.
+        text = _PLACE.sub("", first_line(problem)).replace(str(root), PACKAGE)
         raise Unsupported(
             f"{file.relative_to(root).as_posix()} of this aiter does not import: {text}"
         ) from problem
@@ -73,9 +77,10 @@ def _seed(root: Path, package: str) -> None:
     path = str(root / Path(*package.split(".")))
     known = sys.modules.get(package)
     if known is None:
-        seeded = types.ModuleType(package)
-        seeded.__path__ = [path]
-        sys.modules[package] = seeded
+        # With a spec of its own, so that `locate` finds an installed aiter again afterwards.
+        spec = importlib.machinery.ModuleSpec(package, None, is_package=True)
+        spec.submodule_search_locations = [path]
+        sys.modules[package] = importlib.util.module_from_spec(spec)
     elif path not in [str(Path(entry).resolve()) for entry in getattr(known, "__path__", ())]:
         raise Unsupported(f"{package} was already imported from another directory in this process")
 
@@ -89,9 +94,17 @@ def function(module: types.ModuleType, name: str, parameters: Sequence[str]) -> 
     if not callable(found):
         raise Unsupported(f"{module.__name__} of this aiter has no function {name}")
     known = inspect.signature(found).parameters
+    for wanted, kind in known.items():
+        if kind.default is kind.empty and wanted not in parameters and _named(kind):
+            raise Unsupported(f"{name} of this aiter wants a parameter {wanted}")
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
         return found
     for parameter in parameters:
-        if parameter not in known:
+        if parameter not in known or not _named(known[parameter]):
             raise Unsupported(f"{name} of this aiter has no parameter {parameter}")
     return found
+
+
+def _named(parameter: inspect.Parameter) -> bool:
+    """Whether the parameter takes an argument by name."""
+    return parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)

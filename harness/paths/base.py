@@ -19,7 +19,19 @@ from harness.findings import Finding
 
 
 class Unsupported(Exception):
-    """The path cannot run this request; the message is one sentence saying why."""
+    """The path cannot run this request; the message is one sentence saying why.
+
+    A path that was asked for by name and lacks what it should have (a version without the
+    kernels, an operation the emulator does not know) leaves its cases unproven.
+    """
+
+    expected: ClassVar[bool] = False
+
+
+class OutOfScope(Unsupported):
+    """Not asked of this path, or of this machine: an operation the path never has, too little memory."""
+
+    expected = True
 
 
 @dataclass(frozen=True)
@@ -192,8 +204,8 @@ class Path(ABC):
         return {}
 
     def run(self, request: Any) -> Outcome:
-        """Answer ``request``. Raises `Unsupported` (one sentence) when this path has no such operation."""
+        """Answer ``request``. Raises `OutOfScope` (one sentence) when this path has no such operation."""
         method = self.answers().get(type(request))
         if method is None:
-            raise Unsupported(f"path {self.name} has no operation {type(request).__name__}")
+            raise OutOfScope(f"path {self.name} has no operation {type(request).__name__}")
         return method(request)

@@ -65,13 +65,14 @@ def two_halves(out: fx.Tensor, stream: fx.Stream) -> None:
 @flyc.kernel
 def sums_kernel(out: fx.Tensor, counts: fx.Tensor) -> None:
     lane = fx.thread_idx.x
-    total = fx.Int32(0)
+    total, odd = fx.Int32(0), fx.Int32(0)
     for step in range(0, load(counts, lane, fx.Int32), 1):
         if step % 2 == 0:
             total = total + step * lane
         else:
             total = total - 1
-    store(out, lane, total)
+            odd = odd + 1
+    store(out, lane, total * 100 + odd)
 
 
 @flyc.jit

@@ -42,7 +42,12 @@ _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "shr_signed": operator.rshift,
     "shr_unsigned": _unsigned(operator.rshift),
 }
-_COMPARE = {"eq": operator.eq, "ne": operator.ne, "slt": operator.lt, "sge": operator.ge}
+_COMPARE: dict[str, Callable[[int, int], Any]] = {
+    "eq": operator.eq,
+    "ne": operator.ne,
+    "slt": operator.lt,
+    "sge": operator.ge,
+}
 _COMPARE |= {"ult": _unsigned(operator.lt), "ugt": _unsigned(operator.gt)}
 
 

@@ -83,6 +83,7 @@ def test_a_hole_is_a_mask_error() -> None:
     got.view(torch.int32)[0, 511] = SENTINEL
     wrong = found(got)
     assert (wrong.layer, wrong.reason, wrong.first) == ("mask", "missing-inside-window", (0, 511))
+    assert (wrong.count, wrong.total) == (1, ROWS * WIDTH)
     assert "last visible column" in pattern(wrong, grid())
 
 

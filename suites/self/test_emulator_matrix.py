@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 import pytest
@@ -327,28 +327,29 @@ def lane_operands(one: Tile) -> list[Tensor]:
 @pytest.mark.parametrize("varying", range(5), ids=("a", "b", "c", "scale_a", "scale_b"))
 def test_operands_that_are_uniform_stand_for_every_workgroup_and_wave(varying: int, low: int) -> None:
     """One operand varies over 3 workgroups and 2 waves: values and counts are as if all of them did."""
-    rows = [
-        [with_c(tile(6 * c + w + 100, low, low + 12), lambda r, k: r - k / 2) for w in range(2)]
-        for c in range(3)
-    ]
-    shared, unit = lane_operands(rows[0][0]), MatrixUnit(CPU)
-    own = [
-        torch.cat([torch.cat([lane_operands(one)[varying] for one in row], -2) for row in rows], -3),
-    ]
-    operands = [*shared[:varying], *own, *shared[varying + 1 :]]
-    got = unit.multiply(*operands, (0, 0), (3, 2, 64))
-    over = 0
+    rows = [[tile(6 * c + w + 100, low, low + 12) for w in range(2)] for c in range(3)]
     for c, row in enumerate(rows):
         for w, one in enumerate(row):
-            first = rows[0][0]
-            parts = [first.a, first.b, first.c, first.scale_a, first.scale_b]
-            parts[varying] = [one.a, one.b, one.c, one.scale_a, one.scale_b][varying]
-            combined = Tile(parts[0], parts[1], parts[3], parts[4], parts[2])
-            values, beyond = combined.results()
+            one.c = [[r - k / 2 + 100.0 * c - 10.0 * w for k in range(16)] for r in range(16)]
+    a, b, c_operand, scale_a, scale_b = (
+        stacked_lanes(rows, place) if place == varying else lane_operands(rows[0][0])[place]
+        for place in range(5)
+    )
+    unit, over = MatrixUnit(CPU), 0
+    got = unit.multiply(a, b, c_operand, scale_a, scale_b, (0, 0), (3, 2, 64)).expand(4, 3, 2, 64)
+    name = ("a", "b", "c", "scale_a", "scale_b")[varying]
+    for c, row in enumerate(rows):
+        for w, one in enumerate(row):
+            values, beyond = replace(rows[0][0], **{name: getattr(one, name)}).results()
             over += sum(map(sum, beyond))
-            whole = got.expand(4, 3, 2, 64)
-            assert bits(whole[:, c, w]) == bits(c_to_lanes(values))
+            assert bits(got[:, c, w]) == bits(c_to_lanes(values))
     assert (unit.results, unit.over_budget) == (6 * 256, over)
+
+
+def stacked_lanes(rows: Sequence[Sequence[Tile]], place: int) -> Tensor:
+    """Operand ``place`` of every tile, by workgroup and wave."""
+    waves = [torch.cat([lane_operands(one)[place] for one in row], dim=-2) for row in rows]
+    return torch.cat(waves, dim=-3)
 
 
 def test_one_operand_for_all_lanes() -> None:

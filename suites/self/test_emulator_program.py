@@ -220,9 +220,13 @@ def test_uniform_loops(low: int, high: int, step: int) -> None:
     """Carried values count the trips and add up the index; with no trip they keep their first value."""
 
     def body(build: Builder, lane: int) -> int:
-        bounds = [build.const(value) for value in (low, high, step)]
+        first, last, stride = (build.const(value) for value in (low, high, step))
         (total,) = build.loop(
-            *bounds, (build.const(1000),), lambda index, sum_: (build.op("iadd", I32, sum_, index),)
+            first,
+            last,
+            stride,
+            (build.const(1000),),
+            lambda index, before: (build.op("iadd", I32, before, index),),
         )
         return total
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import torch
 
@@ -55,7 +57,7 @@ class Exchange:
         return result.tolist(), ran
 
 
-def found(kind: str, count: int, first: dict[str, object]) -> tuple[Finding, ...]:
+def found(kind: str, count: int, first: Mapping[str, object]) -> tuple[Finding, ...]:
     return (Finding(kind, "exchange", "tile", LINE, count, first),)
 
 

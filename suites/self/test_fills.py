@@ -195,13 +195,15 @@ def test_rows_that_see_nothing_hold_poison() -> None:
     assert not bool((made.filled.q_scales[~empty] == 255).any())
 
 
-def test_pages_of_nobody_are_declared_undefined() -> None:
-    """``defined`` is true exactly for pages that a table names."""
+def test_rows_of_nobody_are_declared_undefined() -> None:
+    """``defined`` is true exactly for the bytes of the keys: 64 of codes and 4 of scales each at D = 128."""
     made = inputs.build(case())
-    named = torch.zeros(made.planes.k_codes.shape[0], dtype=torch.bool)
-    named[made.planes.block_tables.flatten().long()] = True
-    assert torch.equal(made.planes.defined["k_codes"].flatten(1).all(1), named)
-    assert torch.equal(made.planes.defined["k_scales"].flatten(1).any(1), named) and not bool(named.all())
+    keys = sum(made.case.ctx)
+    codes, scales = made.planes.defined["k_codes"], made.planes.defined["k_scales"]
+    assert int(codes.sum()) == keys * made.case.d // 2 and int(scales.sum()) == keys * made.case.d // 32
+    assert bool((made.planes.k_scales[~scales] == 255).all()) and bool(
+        (made.planes.k_codes[~codes] == 0xFF).all()
+    )
 
 
 def test_operands_do_not_depend_on_schedule_or_chunks() -> None:
