@@ -66,4 +66,5 @@ class Finding:
 
     def text(self) -> str:
         detail = ", ".join(f"{key} {value}" for key, value in self.first.items())
-        return f"{self.kind} of {self.operand} at {self.location} ({self.kernel}): {self.count} times, first {detail}"
+        place = f"{self.operand} at {self.location} ({self.kernel})"
+        return f"{self.kind} of {place}: {self.count} times, first {detail}"

@@ -43,9 +43,7 @@ class Allocation:
         cls, tensor: Tensor, label: str, defined: Tensor | None = None, expected: Tensor | None = None
     ) -> Allocation:
         """The bytes ``tensor`` spans in its storage; the masks have its shape, or a reshape of it."""
-        item = tensor.element_size()
-        reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
-        span = (reach + 1) * item if tensor.numel() else 0
+        item, span = tensor.element_size(), span_of(tensor)
         start = tensor.storage_offset() * item
         data = torch.empty(0, dtype=torch.int8, device=tensor.device)
         data.set_(tensor.untyped_storage(), start, (span,), (1,))
@@ -109,6 +107,12 @@ class Allocation:
             self.data[offsets + byte] = values[:, byte]
         for key in [key for key in self._views if not isinstance(key, tuple)]:
             del self._views[key]  # some are copies
+
+
+def span_of(tensor: Tensor) -> int:
+    """Bytes from the first to the last element of ``tensor`` in its storage."""
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return (reach + 1) * tensor.element_size() if tensor.numel() else 0
 
 
 def next_launch(allocation: Allocation) -> None:

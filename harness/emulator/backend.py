@@ -151,6 +151,9 @@ def _register() -> None:
             return backends.GPUTarget(backend=NAME, arch=arch, warp_size=WAVE_SIZE)
 
         def pipeline_fragments(self, *, compile_hints: dict[str, Any]) -> list[str]:
+            if compile_hints.get("unsafe_fp_math"):
+                # It reaches the compiler beside the program, so no operation would show it.
+                raise UnsupportedOperation("compile hint unsafe_fp_math")
             fragments, _ = self._pipeline_parts(compile_hints=compile_hints)
             lowered = fragments.index("convert-fly-to-rocdl") + 1
             return [*fragments[:lowered], "canonicalize"]

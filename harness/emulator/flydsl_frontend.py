@@ -370,4 +370,6 @@ def _shared_bytes(op: ir.Operation) -> int:
     space = op.attributes["addr_space"].value if "addr_space" in op.attributes else 0
     if space != SHARED_SPACE or match is None:
         raise UnsupportedOperation(f"global of type {op.attributes['global_type']} in address space {space}")
+    if match.group(1) == "0":
+        raise UnsupportedOperation("shared memory whose size the launch chooses")
     return int(match.group(1))

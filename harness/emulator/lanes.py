@@ -32,7 +32,7 @@ def dtype_of(kind: Type) -> torch.dtype:
         return _FLOATS[kind.name]
     if kind.kind == "int" and kind.bits in _INTEGERS:
         return _INTEGERS[kind.bits]
-    if kind.kind == "int" and kind.bits % 32 == 0:
+    if kind.kind == "int" and kind.bits % 32 == 0 and kind.length is None:
         return torch.int32
     raise UnsupportedOperation(f"value of type {kind}")
 
@@ -54,12 +54,14 @@ def wrap(number: int, bits: int) -> int:
 
 def constant(value: Any, kind: Type, device: torch.device) -> Value:
     """A constant: scalars of integer type as Python ints, everything else as a small tensor."""
-    if kind.length is None:
+    if kind.length is None and kind.bits <= 64:
         if kind.kind == "int":
             return bool(value) if kind.bits == 1 else wrap(int(value), kind.bits)
         return torch.tensor(value, dtype=dtype_of(kind), device=device)
-    flat = torch.tensor([*value], dtype=dtype_of(kind), device=device)
-    return flat.view(kind.length, 1, 1, 1)
+    words = words_of(kind)
+    if kind.length is None:
+        value = [wrap(value >> 32 * word, 32) for word in range(words)]
+    return torch.tensor([*value], dtype=dtype_of(kind), device=device).view(words, 1, 1, 1)
 
 
 def tensor(value: Value, kind: Type, device: torch.device) -> Tensor:

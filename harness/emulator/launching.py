@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from harness.emulator import lanes
-from harness.emulator.allocation import Allocation, Pointer, null
+from harness.emulator.allocation import Allocation, Pointer, null, span_of
 from harness.emulator.backend import Session, current, take_filled
 from harness.emulator.executor import Executor, Launch
 from harness.emulator.flydsl_frontend import translate
@@ -35,7 +35,7 @@ def executable(artifact: Any) -> Callable[[Any], None]:
 
     def run(packed: Any) -> None:
         slots = take_filled()
-        allocations: dict[int, Allocation] = {}
+        allocations: dict[tuple[int, int], Allocation] = {}
         session = current()
         arguments, names = [], iter(session.order)
         for number, value in enumerate(host.arguments):
@@ -69,7 +69,7 @@ def _lowered(artifact: Any) -> tuple[dict[str, Program], dict[str, Program]]:
 
 
 def _raw_pointer(
-    kind: Type, address: int | None, session: Session, allocations: dict[int, Allocation]
+    kind: Type, address: int | None, session: Session, allocations: dict[tuple[int, int], Allocation]
 ) -> Pointer | None:
     """A pointer passed as a bare address: it must lie in a tensor the session labels. None for null."""
     if kind.kind != "pointer" or not address:
@@ -111,14 +111,16 @@ def _nested(kind: Type, numbers: Any) -> tuple[Any, ...]:
 
 
 def _allocation(
-    tensor: Tensor, position: str, session: Session, allocations: dict[int, Allocation]
+    tensor: Tensor, position: str, session: Session, allocations: dict[tuple[int, int], Allocation]
 ) -> Allocation:
-    """One allocation per tensor and launch, so that aliases share their record of writers.
+    """One allocation per range of bytes and launch, so that aliases share their record of writers.
 
+    A tensor that overlaps another without being the same range is its own allocation with its own
+    bounds; races between the two go unseen.
     Named by the session's labels, else by its position among the tensor arguments.
     """
-    key = tensor.data_ptr()
-    if key not in allocations or allocations[key].size == 0:
+    key = (tensor.data_ptr(), span_of(tensor))
+    if key not in allocations or key[1] == 0:
         name = next((name for name, known in session.labels.items() if _same(known, tensor)), position)
         masks = (session.defined.get(name), session.expected.get(name))
         allocations[key] = Allocation.of(tensor, name, *masks)

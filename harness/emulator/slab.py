@@ -118,6 +118,10 @@ class Slab:
         site = self._sites.get(id(op))
         if site is None:
             operands = tuple(self.types[operand] for operand in op.operands)
+            touched = (*operands, self.types[op.results[0]])
+            wide = [kind for kind in touched if kind.kind == "int" and kind.bits > 64]
+            if wide and op.code not in ("bitcast", "select"):
+                raise UnsupportedOperation(f"{op.code} of {wide[0]}", op.location)
             site = self._sites[id(op)] = Site(op, operands, self.types[op.results[0]], self.device)
         return site
 
@@ -175,7 +179,8 @@ class Slab:
     def execute_for(self, op: Op) -> None:
         low, high, step = (self.env[operand] for operand in op.operands[:3])
         carried = [self.env[operand] for operand in op.operands[3:]]
-        if bool(torch.as_tensor(step <= 0).any()):
+        stuck = torch.as_tensor(step <= 0)
+        if bool((stuck if self.mask is None else stuck & self.mask).any()):
             raise UnsupportedOperation("loop whose step is not positive", op.location)
         if any(isinstance(bound, Tensor) for bound in (low, high, step)):
             carried = self._ragged_loop(op, low, high, step, carried)

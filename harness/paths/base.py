@@ -85,7 +85,7 @@ class PrefillSchedule:
 
 @dataclass(frozen=True)
 class VarqlenWindows:
-    """Build (sequence, start, end), each int32 [total_q], from cu_seq_q int32 [B+1] and context_lens int32 [B]."""
+    """Build (sequence, start, end), int32 [total_q] each; cu_seq_q int32 [B+1], context_lens int32 [B]."""
 
     cu_seq_q: Tensor
     context_lens: Tensor
@@ -196,7 +196,7 @@ class Path(ABC):
         """Request type to the method that answers it."""
 
     def tree(self, request: Any) -> str | None:
-        """Name of the declared summation tree for a score request (``decode``, ``prefill``); None: unknown."""
+        """Name of the declared summation tree of a score request (``decode``, ``prefill``); None: unknown."""
         return None
 
     def provenance(self) -> dict[str, Any]:

@@ -248,6 +248,23 @@ def test_fast_math_is_refused_with_its_line(kernels: Any, flag: str) -> None:
         kernels.fast(torch.zeros(64), ramp(64), flag, 0)
 
 
+def test_a_hint_that_lets_the_compiler_loosen_arithmetic_is_refused(kernels: Any) -> None:
+    """It is an option of the target, seen in no operation."""
+    import flydsl.compiler as flyc
+
+    with pytest.raises(UnsupportedOperation, match="compile hint unsafe_fp_math"):
+        flyc.compile[{"unsafe_fp_math": True}](kernels.loosely, torch.zeros(64), ramp(64), 0)
+
+
+def test_a_view_of_an_argument_has_its_own_bounds(kernels: Any) -> None:
+    """The short view comes first; the whole tensor is still read to its end, and no further."""
+    x = ramp(64)
+    with backend.session() as seen:
+        kernels.following(x[:32], x, 0)
+    kinds = {(f.kind, f.first["extent"]) for f in seen.findings}
+    assert {("out-of-bounds-load", 256), ("out-of-bounds-store", 128)} <= kinds
+
+
 def test_a_refused_launch_leaves_no_trace_for_the_next(kernels: Any) -> None:
     with pytest.raises(UnsupportedOperation):
         kernels.exponential(torch.zeros(64), ramp(64), 0)

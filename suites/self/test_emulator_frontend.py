@@ -368,6 +368,7 @@ def test_shared_memory_is_a_global_of_bytes_in_space_3() -> None:
     assert out.tolist() == [*range(63, -1, -1)]
     refused("gpu.barrier", "global of type", tile.replace("addr_space = 3", "addr_space = 1"))
     refused("gpu.barrier", "global of type", tile.replace("256 x i8", "64 x i32"))
+    refused("gpu.barrier", "whose size the launch chooses", tile.replace("256 x i8", "0 x i8"))
     refused("gpu.barrier", r"llvm\.func in a gpu\.module", "llvm.func @other()")
 
 

@@ -220,6 +220,14 @@ def test_a_strided_tensor_reaches_from_its_first_to_its_last_element() -> None:
     assert ran.kinds == ["out-of-bounds-load"]
 
 
+def test_a_load_outside_is_reported_once_though_byte_0_is_undefined() -> None:
+    """What stands in for the address outside must not be blamed as well."""
+    defined = torch.ones(64, dtype=torch.bool)
+    defined[:4] = False
+    _, ran = poke(Allocation.of(octets(64), "arg0", defined), [64, -4], I32)
+    assert ran.findings == found("out-of-bounds-load", 2, spot(0, 0, 64, 64))
+
+
 # undefined bytes
 
 
@@ -523,6 +531,27 @@ def test_records_may_vary_by_lane() -> None:
     result = torch.zeros(64, dtype=torch.int32)
     assert run(build, [torch.tensor([77], dtype=torch.int32), result]).findings == ()
     assert result.tolist() == [77 if lane_number % 8 >= 4 else 0 for lane_number in range(64)]
+
+
+def test_wide_integers_are_moved_and_not_computed_with() -> None:
+    """128-bit constants keep their words; arithmetic on them is refused, not done word by word."""
+    build = Builder()
+    out = build.argument()
+    value = (5 << 96) | (2**32 - 1) << 32 | 7
+    build.store(build.const(value, I128), build.at(out, build.lane(), 16))
+    result = torch.zeros(64 * 4, dtype=torch.int32)
+    assert run(build, [result]).findings == ()
+    assert result.tolist() == [7, -1, 0, 5] * 64
+    for code, kind in (("iadd", I128), ("truncate", I64), ("zero_extend", I128)):
+        build = Builder()
+        operand = build.const(1, I64 if code == "zero_extend" else I128)
+        build.op(code, kind, *[operand] * (2 if code == "iadd" else 1), at="kernel.py:1")
+        with pytest.raises(UnsupportedOperation, match=rf"{code} of i128 at kernel\.py:1"):
+            run(build)
+    build = Builder()
+    build.load(vector(I128, 2), build.argument())
+    with pytest.raises(UnsupportedOperation, match="vector<2xi128>"):
+        run(build, [octets(64)])
 
 
 def test_structured_descriptors_and_strangers_are_refused() -> None:

@@ -278,6 +278,21 @@ def test_a_loop_that_does_not_advance_is_refused(step: int, uniform: bool) -> No
         run(build)
 
 
+def test_lanes_that_are_off_may_hold_any_step() -> None:
+    """A branch spares the lane whose step is zero; the others loop by theirs."""
+
+    def body(build: Builder, lane: int) -> int:
+        def looped() -> Values:
+            zero = build.const(0)
+            return build.loop(
+                zero, build.const(9), lane, (zero,), lambda i, n: (build.op("iadd", I32, n, i),)
+            )
+
+        return build.branch(build.compare("ne", lane, build.const(0)), looped, lambda: (lane,))[0]
+
+    assert each_lane(body) == [0, *(sum(range(0, 9, lane)) for lane in range(1, 128))]
+
+
 def test_a_branch_runs_only_the_lanes_it_is_for() -> None:
     """Stores of the untaken side do not happen; a branch without an else yields nothing and harms nobody."""
     build = Builder()
@@ -530,6 +545,27 @@ def test_a_condition_that_is_one_float_comparison_masks_every_lane_alike() -> No
         return build.branch(yes, lambda: (build.op("broadcast_first", I32, value),), lambda: (value,))[0]
 
     assert across(body) == [1000 + base for base in range(0, 384, 64) for _ in range(64)]
+
+
+def test_a_condition_that_is_false_for_all_lanes_runs_nothing() -> None:
+    """Neither its stores nor its cross-lane operations, with and without values handed back."""
+
+    def body(build: Builder, value: int, lane: int) -> int:
+        no = build.compare("ogt", build.const(1.0, F32), build.const(2.0, F32))
+        never = build.compare("slt", lane, build.const(0, I64))
+        for condition in (no, never):
+            (value,) = build.branch(
+                condition,
+                lambda: (build.op("broadcast_first", I32, build.const(-1)),),
+                _handing(value),
+            )
+        return value
+
+    assert across(body) == wave_rows().tolist()
+
+
+def _handing(value: int) -> Callable[[], Values]:
+    return lambda: (value,)
 
 
 def test_a_workgroup_that_fills_no_wave_is_whole() -> None:

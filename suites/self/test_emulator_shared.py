@@ -155,6 +155,29 @@ def test_two_lanes_that_store_one_cell_between_barriers_race(slab_lanes: int) ->
     assert kernel.run(slab_lanes)[1].findings == ()
 
 
+@pytest.mark.parametrize("slab_lanes", SLABS)
+def test_offsets_of_findings_are_those_within_the_workgroup(slab_lanes: int) -> None:
+    """A race, an undefined load and a missing barrier of workgroup 2 alone."""
+    kernel = Exchange()
+    last = kernel.build.compare("eq", kernel.build.cta(), kernel.build.const(2, I64))
+
+    def wrong() -> Values:
+        kernel.get(kernel.build.const(3, I64))
+        kernel.when("sge", kernel.lane, 126, [("put", 9)])
+        kernel.when("eq", kernel.lane, 70, [("put", 5)])
+        kernel.get(kernel.build.const(5, I64), at="later")
+        return ()
+
+    kernel.build.branch(last, wrong)
+    _, ran = kernel.run(slab_lanes)
+    seen = {(f.kind, f.first["cta"], f.first["offset"], f.first["extent"]) for f in ran.findings}
+    assert seen == {
+        ("undefined-load", 2, 12, 512),
+        ("write-race", 2, 36, 512),
+        ("missing-barrier", 2, 20, 512),
+    }
+
+
 def test_a_barrier_of_one_workgroup_is_none_for_the_others() -> None:
     """Workgroup 1 alone passes a barrier: workgroups 0 and 2 still race."""
     kernel = Exchange()
