@@ -62,6 +62,12 @@ def two_halves(out: fx.Tensor, stream: fx.Stream) -> None:
     halves_kernel(out, fx.Int32(64)).launch(grid=(1,), block=(64, 1, 1), stream=stream)
 
 
+@flyc.jit
+def shifted(out: fx.Tensor, stream: fx.Stream) -> None:
+    halves_kernel(out, fx.Int32(0)).launch(grid=(1,), block=(64, 1, 1), stream=stream)
+    halves_kernel(out, fx.Int32(1)).launch(grid=(1,), block=(64, 1, 1), stream=stream)
+
+
 @flyc.kernel
 def sums_kernel(out: fx.Tensor, counts: fx.Tensor) -> None:
     lane = fx.thread_idx.x

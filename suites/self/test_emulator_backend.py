@@ -155,12 +155,16 @@ def test_a_mask_for_nothing_is_refused() -> None:
 
 
 def test_launches_of_one_host_function_follow_each_other(kernels: Any) -> None:
-    """Each half of the cells is written by its own launch; the second launch may rewrite the first's."""
+    """Each half is written by its own launch; the second may rewrite the first's cells from other lanes."""
     out = torch.zeros(128)
     with backend.session(labels={"out": out}, expected={"out": torch.ones(128, dtype=torch.bool)}) as seen:
         kernels.two_halves(out, 0)
     assert seen.findings == () and seen.facts["launches"] == 2
     assert out.tolist() == [2.0] * 128
+    out = torch.zeros(65)
+    with backend.session(order=("out",), expected={"out": torch.ones(65, dtype=torch.bool)}) as seen:
+        kernels.shifted(out, 0)
+    assert seen.findings == ()
     x, out = ramp(64), torch.zeros(64)
     expected = torch.ones(64, dtype=torch.bool)
     with backend.session(labels={"out": out}, defined={"out": ~expected}, expected={"out": expected}) as seen:

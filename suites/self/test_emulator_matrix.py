@@ -303,6 +303,14 @@ def test_c_that_cancels_the_dot_leaves_plus_zero() -> None:
     assert bits(got) == [[[[0] * 64]]] * 4 and unit.over_budget == 0
 
 
+def test_a_subnormal_c_is_beyond_the_budget_though_nothing_is_lost() -> None:
+    """2**-120 plus 2**-127 is exact and normal; whether hardware reads a subnormal C is not published."""
+    ones = [[2 if k == 0 else 0 for k in range(128)] for _ in range(16)]
+    least = [[67] * 4 for _ in range(16)]
+    assert check([[with_c(Tile(ones, ones, least, least), lambda row, column: 2.0**-127)]]) == 256
+    assert check([[with_c(Tile(ones, ones, least, least), lambda row, column: 2.0**-126)]]) == 0
+
+
 def test_overflow_against_c_is_beyond_the_budget() -> None:
     """Half a unit of the largest number: infinity where it rounds up, the largest where it rounds down."""
     largest = (2 - 2.0**-23) * 2.0**127
@@ -360,6 +368,16 @@ def test_one_operand_for_all_lanes() -> None:
     c = torch.full((4, 1, 1, 1), 5.0)
     got = unit.multiply(a, a, c, scale, scale, (1, 1), (2, 1, 64))
     assert bool((got == 133.0).all()) and unit.over_budget == 0
+
+
+def test_results_beyond_the_budget_count_for_every_wave_they_stand_for() -> None:
+    """All operands uniform, one tile for 3 workgroups of 2 waves."""
+    far = tile(91)
+    far.scale_a = [[127, 127, 127, 90] for _ in range(16)]
+    a, b, c, scale_a, scale_b = lane_operands(far)
+    unit = MatrixUnit(CPU)
+    unit.multiply(a, b, c, scale_a, scale_b, (0, 0), (3, 2, 64))
+    assert (unit.results, unit.over_budget) == (6 * 256, 6 * 256)
 
 
 def test_operands_decoded_once_are_decoded_again_when_they_change() -> None:

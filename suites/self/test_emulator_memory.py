@@ -371,6 +371,28 @@ def test_races_across_operations() -> None:
     assert two_stores(I32, 5, I32, 8, same=False) == ["write-race"]
 
 
+def test_neighbouring_bytes_of_a_word_stored_whole_before_are_told_apart() -> None:
+    """The record of writers gets finer when narrow stores follow wide ones: bytes 9 and 10 do not race."""
+    build = Builder("poke")
+    data = build.argument()
+    lane = build.lane()
+
+    def first() -> Values:
+        build.store(build.const(0), build.at(data, build.const(0, I64)))
+        return ()
+
+    def pair() -> Values:
+        build.store(build.const(0, I8), build.at(data, lane, 1, 5))
+        return ()
+
+    build.branch(build.compare("eq", lane, build.const(0, I64)), first)
+    build.branch(build.compare("uge", build.const(1, I64), lane), pair)
+    expected = torch.zeros(16, dtype=torch.bool)
+    expected[[0, 1, 2, 3, 5, 6]] = True
+    ran = run(build, [Allocation.of(octets(16), "arg0", None, expected)])
+    assert ran.findings == ()
+
+
 def test_the_rival_of_a_lane_that_rewrites_its_own_cell_is_the_other_lane() -> None:
     build = Builder("poke")
     data = build.argument()

@@ -315,6 +315,30 @@ def test_a_branch_runs_only_the_lanes_it_is_for() -> None:
     assert result.tolist() == [1] * 10 + [2] * 30 + [3] + [2] * 23
 
 
+def test_a_nested_branch_runs_no_lane_its_outer_one_spared() -> None:
+    """Stores of the inner then and else happen only for lanes of the outer then."""
+    build = Builder()
+    out = build.argument()
+    lane = build.lane()
+    place = build.at(out, lane, 4)
+
+    def keep(value: int) -> Callable[[], Values]:
+        def body() -> Values:
+            build.store(build.const(value), place)
+            return ()
+
+        return body
+
+    def inner() -> Values:
+        build.branch(build.compare("slt", lane, build.const(5, I64)), keep(1), keep(2))
+        return ()
+
+    build.branch(build.compare("slt", lane, build.const(9, I64)), inner)
+    result = torch.zeros(64, dtype=torch.int32)
+    assert run(build, [result]).findings == ()
+    assert result.tolist() == [1] * 5 + [2] * 4 + [0] * 55
+
+
 def test_the_mask_is_back_after_a_branch_inside_a_loop() -> None:
     """if in for in if: inner branches cut the outer mask further, and the outer one is whole afterwards."""
 
