@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from harness import exits
-from harness.case_limits import CaseError
-from harness.ledger import LedgerError
+from harness.case.case_limits import CaseError
+from harness.judge.ledger import LedgerError
 
 DESCRIPTION = """\
 Checks FP4 sparse-attention indexer kernels bit for bit against an oracle, on any machine:
@@ -42,7 +42,6 @@ COMMANDS = {
     "report": "past runs: list them, show one again, write its page",
     "bench": "speed of the emulator and of the oracles beside a bare matmul",
 }
-MODULES = {"bench": "harness.bench"}
 
 
 class Parser(argparse.ArgumentParser):
@@ -81,7 +80,7 @@ def build_parser(command: str | None = None) -> Parser:
 
 
 def module_of(command: str) -> str:
-    return MODULES.get(command, f"harness.cli_{command}")
+    return f"harness.command.cli_{command}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -109,8 +108,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     command = next((word for word in arguments if not word.startswith("-")), None)
-    if command == "bench" and importlib.util.find_spec(module_of(command)) is None:
-        raise exits.CannotRun("bench is not part of this build")
     args = build_parser(command if command in COMMANDS else None).parse_args(arguments)
     code = importlib.import_module(module_of(args.command)).main(args)
     sys.stdout.flush()

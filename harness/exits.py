@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from harness.verdict import OUT_OF_SCOPE
+from harness.judge.verdict import OUT_OF_SCOPE
 
 AGREE = 0
 DIFFER = 1

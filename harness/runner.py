@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path as File
 
-from harness.cases import Case
-from harness.ledger import HITS, Ledger
+from harness.case.cases import Case
+from harness.judge.ledger import HITS, Ledger
+from harness.judge.verdict import OUT_OF_SCOPE, Grade, Status, Verdict
 from harness.paths.base import OutOfScope, Path, Unsupported
-from harness.verdict import OUT_OF_SCOPE, Grade, Status, Verdict
 
 MEMINFO = File("/proc/meminfo")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from harness import provenance
+from harness.record import provenance
 
 
 @contextmanager

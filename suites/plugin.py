@@ -17,11 +17,14 @@ from typing import Any
 
 import pytest
 
-from harness import case_lists, cases, exits, ledger, provenance, store, summary
-from harness.case_limits import CaseError
-from harness.cases import Case
+from harness import exits
+from harness.case import case_lists, cases
+from harness.case.case_limits import CaseError
+from harness.case.cases import Case
+from harness.judge import ledger
+from harness.judge.verdict import Status, Verdict
 from harness.paths import registry
-from harness.verdict import Status, Verdict
+from harness.record import provenance, store, summary
 from suites import guards
 
 FOLDER = pytest.StashKey[Path]()

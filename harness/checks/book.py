@@ -12,12 +12,12 @@ from typing import Any
 
 from torch import Tensor
 
-from harness.cases import Case
-from harness.compare import Difference
-from harness.coordinates import Grid, pattern
+from harness.case.cases import Case
 from harness.findings import Finding
+from harness.judge.compare import Difference
+from harness.judge.coordinates import Grid, pattern
+from harness.judge.verdict import Grade, Status, Verdict
 from harness.paths.base import Outcome, Path
-from harness.verdict import Grade, Status, Verdict
 
 STRENGTH = (Grade.EXACT, Grade.ORDERED, Grade.BOUNDED, Grade.NONE)
 ADDED = ("over_budget", "launches", "loads", "stores")

@@ -13,14 +13,15 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from harness import noise, wanted
-from harness.bits import SENTINEL
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks import decode, prefill, scores
 from harness.checks.book import Book
-from harness.inputs import Inputs, build
+from harness.fill import noise
+from harness.fill.inputs import Inputs, build
+from harness.judge import wanted
+from harness.judge.bits import SENTINEL
+from harness.judge.verdict import Verdict
 from harness.paths.base import Path
-from harness.verdict import Verdict
 from oracles import schedule
 
 

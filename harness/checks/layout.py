@@ -12,14 +12,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness import compare, noise, pages
-from harness.bits import MINUS_INFINITY
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks.book import Book
-from harness.coordinates import Grid, pattern
-from harness.inputs import build
+from harness.fill import noise, pages
+from harness.fill.inputs import build
+from harness.judge import compare
+from harness.judge.bits import MINUS_INFINITY
+from harness.judge.coordinates import Grid, pattern
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import DecodeScores, Path, Planes
-from harness.verdict import Grade, Verdict
 from oracles import formats, layout
 from oracles.scalar import layout as scalar
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from harness import wanted
-from harness.bits import SENTINEL
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks import scores
 from harness.checks.book import Book
 from harness.checks.decode import SPILLED
-from harness.inputs import Inputs, build
+from harness.fill.inputs import Inputs, build
+from harness.judge import wanted
+from harness.judge.bits import SENTINEL
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path
-from harness.verdict import Grade, Verdict
 from oracles import schedule
 from oracles.windows import Windows
 

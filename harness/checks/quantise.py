@@ -10,12 +10,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness import compare, fill_values
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks.book import Book
-from harness.compare import Difference
+from harness.fill import fill_values
+from harness.judge import compare
+from harness.judge.compare import Difference
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path, Quantise
-from harness.verdict import Grade, Verdict
 from oracles import formats, layout
 from oracles.scalar import formats as scalar
 

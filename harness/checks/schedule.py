@@ -13,12 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness import compare
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks.book import Book
-from harness.compare import Difference
+from harness.judge import compare
+from harness.judge.compare import Difference
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import DecodeSchedule, Path, PrefillSchedule, Unsupported
-from harness.verdict import Grade, Verdict
 from oracles import schedule
 from oracles.windows import Windows
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import compare, naming
-from harness.bits import MINUS_INFINITY, SENTINEL
 from harness.checks.book import Book
-from harness.inputs import Inputs
+from harness.fill.inputs import Inputs
+from harness.judge import compare, naming
+from harness.judge.bits import MINUS_INFINITY, SENTINEL
+from harness.judge.verdict import Grade, Verdict
+from harness.judge.wanted import Wanted
 from harness.paths.base import OutOfScope
-from harness.verdict import Grade, Verdict
-from harness.wanted import Wanted
 
 FEW_CODES = 12
 """Fewer distinct codes than this (of 16) on either side prove little about decoding."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import torch
 
-from harness import compare, wanted
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks import scores
 from harness.checks.book import Book
 from harness.checks.decode import SPILLED
-from harness.inputs import Inputs, build
+from harness.fill.inputs import Inputs, build
+from harness.judge import compare, wanted
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path, VarqlenWindows
-from harness.verdict import Grade, Verdict
 
 FIELDS = ("sequence", "start", "end")
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness import compare, fill_values, noise, pages
-from harness.cases import Case
+from harness.case.cases import Case
 from harness.checks import writer_twin
 from harness.checks.book import Book
 from harness.checks.quantise import agree_with_twin
-from harness.compare import Difference
+from harness.fill import fill_values, noise, pages
+from harness.judge import compare
+from harness.judge.compare import Difference
+from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path, WriteKeys
-from harness.verdict import Grade, Verdict
 from oracles import formats, layout
 
 FIELDS = {

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import noise, pages
-from harness.cases import Case
+from harness.case.cases import Case
+from harness.fill import noise, pages
 from oracles import formats, layout, prepare
 from oracles.scalar import formats as scalar_formats
 from oracles.scalar import prepare as scalar

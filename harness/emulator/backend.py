@@ -17,90 +17,26 @@ into a callable). A FlyDSL without them is refused by ``install``, not patched a
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from importlib import metadata
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from harness.emulator.found import Findings
 from harness.emulator.program import UnsupportedOperation
-from harness.findings import Finding
+from harness.emulator.sessions import filled, session
+
+__all__ = ["ARCH", "NAME", "install", "prepare_environment", "session"]
 
 NAME = "emulator"
 ARCH = "gfx950"
 WAVE_SIZE = 64
 
 
-@dataclass(slots=True)
-class Session:
-    """What one session declares about tensors, and what was seen.
-
-    ``labels`` name -> tensor; ``order`` names of a host function's tensor arguments, for tensors
-    it allocates itself; ``defined`` and ``expected`` name -> bool tensor of the tensor's shape.
-    """
-
-    labels: Mapping[str, Tensor] = field(default_factory=dict)
-    order: Sequence[str] = ()
-    defined: Mapping[str, Tensor] = field(default_factory=dict)
-    expected: Mapping[str, Tensor] = field(default_factory=dict)
-    roots: Sequence[str] = ()
-    found: Findings = field(default_factory=Findings)
-    launches: list[dict[str, Any]] = field(default_factory=list)
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        return self.found.all()
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """Totals: launches, matrix results and how many were beyond the exact budget."""
-        totals = {
-            key: sum(launch[key] for launch in self.launches) for key in ("matrix_results", "over_budget")
-        }
-        return {
-            "launches": len(self.launches),
-            "kernels": [launch["kernel"] for launch in self.launches],
-            **totals,
-        }
-
-
-_state = threading.local()
 _installed = False
-
-
-def current() -> Session:
-    """The innermost open session of this thread; a throw-away one outside of any."""
-    stack = getattr(_state, "stack", None)
-    return stack[-1] if stack else Session()
-
-
-@contextlib.contextmanager
-def session(
-    labels: Mapping[str, Tensor] | None = None,
-    order: Sequence[str] = (),
-    defined: Mapping[str, Tensor] | None = None,
-    expected: Mapping[str, Tensor] | None = None,
-    roots: Sequence[str] = (),
-) -> Iterator[Session]:
-    """Collect what launches of this thread do. Names with a mask must be in ``labels`` or ``order``."""
-    opened = Session(labels or {}, order, defined or {}, expected or {}, roots)
-    for name in (*opened.defined, *opened.expected):
-        if name not in opened.labels and name not in opened.order:
-            raise ValueError(f"{name!r} has a mask but no tensor in labels or order")
-    stack = _state.__dict__.setdefault("stack", [])
-    stack.append(opened)
-    try:
-        yield opened
-    finally:
-        stack.pop()
 
 
 def prepare_environment() -> None:
@@ -178,7 +114,7 @@ def _register() -> None:
 
             def noting(argument: Any, slot: Any) -> None:
                 fill(argument, slot)
-                _filled()[ctypes.addressof(slot)] = getattr(argument, "torch_tensor", argument)
+                filled()[ctypes.addressof(slot)] = getattr(argument, "torch_tensor", argument)
 
             return [(pointer_type, noting), *rest]
 
@@ -197,16 +133,3 @@ def _register() -> None:
     _, dsl_type = registry.registry.pop(torch.Tensor)
     registry.register(torch.Tensor, dsl_type=dsl_type)(TensorArgument)
     jit_executor.CompiledArtifact._get_func_exe = _get_func_exe
-
-
-def _filled() -> dict[int, Tensor]:
-    """Tensor last written to the argument slot at each address (this thread)."""
-    slots: dict[int, Tensor] = _state.__dict__.setdefault("slots", {})
-    return slots
-
-
-def take_filled() -> dict[int, Tensor]:
-    """The slots filled since the last launch; forgotten here so that no tensor is kept alive."""
-    slots = dict(_filled())
-    _filled().clear()
-    return slots

@@ -8,7 +8,6 @@ from a switched-off lane reads as zero here.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,9 +15,7 @@ from torch import Tensor
 from harness.emulator import conversions, lanes
 from harness.emulator.lanes import WAVE, tensor
 from harness.emulator.program import Op, UnsupportedOperation
-
-if TYPE_CHECKING:
-    from harness.emulator.slab import Slab
+from harness.emulator.slab import Slab
 
 
 def _whole_waves(slab: Slab, op: Op) -> Tensor | None:

@@ -12,12 +12,14 @@ from collections.abc import Collection
 import torch
 
 from harness.emulator.allocation import Allocation, Pointer, next_launch
+from harness.emulator.cross_lane import CROSS_LANE
 from harness.emulator.found import Findings, Where
 from harness.emulator.lanes import WAVE
 from harness.emulator.matrix import MatrixUnit
 from harness.emulator.memory import Memory
+from harness.emulator.memory_ops import MEMORY
 from harness.emulator.program import Program
-from harness.emulator.slab import Launch, Slab
+from harness.emulator.slab import Launch, Machine, Slab
 from harness.emulator.wrapping import AddressSlice
 
 __all__ = ["SLAB_LANES", "Executor", "Launch"]
@@ -55,18 +57,9 @@ class Executor:
         self._check_expected(launch, later)
 
     def _slab(self, launch: Launch, shape: tuple[int, int, int], first: int, threads: int) -> Slab:
-        return Slab(
-            self.program,
-            launch,
-            shape,
-            first,
-            threads,
-            self.memory,
-            self.matrix,
-            self.addresses,
-            self.findings,
-            self.device,
-        )
+        effects = {**MEMORY, **CROSS_LANE}
+        machine = Machine(self.memory, self.matrix, self.addresses, self.findings, self.device, effects)
+        return Slab(self.program, launch, shape, first, threads, machine)
 
     def _allocations(self, launch: Launch) -> dict[Allocation, None]:
         return {value.allocation: None for value in launch.arguments if isinstance(value, Pointer)}

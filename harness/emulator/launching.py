@@ -18,12 +18,12 @@ from torch import Tensor
 
 from harness.emulator import lanes
 from harness.emulator.allocation import Allocation, Pointer, null, span_of
-from harness.emulator.backend import Session, current, take_filled
 from harness.emulator.executor import Executor, Launch
 from harness.emulator.flydsl_frontend import translate
 from harness.emulator.flydsl_types import struct_leaves
 from harness.emulator.operations import EVALUATE, Site
 from harness.emulator.program import Op, Program, Type, UnsupportedOperation
+from harness.emulator.sessions import Session, current, take_filled
 
 _INTEGERS = {8: "<b", 16: "<h", 32: "<i", 64: "<q"}
 

@@ -7,7 +7,6 @@ lanes take part is the slab's mask; addresses and their checks are `memory`'s bu
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,9 +15,7 @@ from harness.emulator import lanes
 from harness.emulator.allocation import Allocation, Pointer, Resource, resource
 from harness.emulator.lanes import WAVE, Value, dtype_of, elements_last, tensor, words_of
 from harness.emulator.program import Op, Type, UnsupportedOperation
-
-if TYPE_CHECKING:
-    from harness.emulator.slab import Slab
+from harness.emulator.slab import Slab
 
 
 def _const(slab: Slab, op: Op) -> None:

@@ -8,19 +8,17 @@ lanes part, so it is restored in one place per construct.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from harness.emulator.allocation import Allocation, Pointer, Resource
-from harness.emulator.cross_lane import CROSS_LANE
 from harness.emulator.found import Findings, Where
 from harness.emulator.lanes import WAVE, Value, dtype_of, tensor
 from harness.emulator.matrix import MatrixUnit
 from harness.emulator.memory import Memory
-from harness.emulator.memory_ops import MEMORY
 from harness.emulator.operations import DIVISIONS, EVALUATE, Site
 from harness.emulator.program import Block, Op, Program, Type, UnsupportedOperation
 from harness.emulator.wrapping import AddressSlice
@@ -35,6 +33,21 @@ class Launch:
     arguments: Sequence[Value]
 
 
+Effect = Callable[["Slab", Op], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What all slabs of a launch share; ``effects`` maps opcodes to functions of slab and operation."""
+
+    memory: Memory
+    matrix: MatrixUnit
+    addresses: AddressSlice
+    findings: Findings
+    device: torch.device
+    effects: Mapping[str, Effect]
+
+
 class Slab:
     """The workgroups ``first .. first + C`` of a launch, executed together."""
 
@@ -45,21 +58,18 @@ class Slab:
         shape: tuple[int, int, int],
         first: int,
         threads: int,
-        memory: Memory,
-        matrix: MatrixUnit,
-        addresses: AddressSlice,
-        findings: Findings,
-        device: torch.device,
+        machine: Machine,
     ) -> None:
         self.program = program
         self.launch = launch
         self.shape = shape
         self.first = first
-        self.memory = memory
-        self.matrix = matrix
-        self.addresses = addresses
-        self.findings = findings
-        self.device = device
+        self.memory = machine.memory
+        self.matrix = machine.matrix
+        self.addresses = machine.addresses
+        self.findings = machine.findings
+        self.device = machine.device
+        self._effects = {**machine.effects, **CONTROL}
         self.types = program.types
         self.env: dict[int, Value] = {}
         self.mask: Tensor | None = None
@@ -109,7 +119,7 @@ class Slab:
                 self.addresses.check(op, values, result, self.mask, self.where(op), self.findings)
             self.env[op.results[0]] = result
             return
-        execute = _EXECUTE.get(op.code)
+        execute = self._effects.get(op.code)
         if execute is None:
             raise UnsupportedOperation(f"operation {op.code}", op.location)
         execute(self, op)
@@ -221,11 +231,9 @@ class Slab:
         return carried
 
 
-_EXECUTE: dict[str, Callable[[Slab, Op], None]] = {
-    **MEMORY,
-    **CROSS_LANE,
+CONTROL: dict[str, Effect] = {
     "if": Slab.execute_if,
     "for": Slab.execute_for,
     "return": Slab.execute_return,
 }
-"""Opcodes with effects; those that only map values are in `operations.EVALUATE`."""
+"""Control flow; `operations.EVALUATE` maps values, and the machine brings the other effects."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.exits import CannotRun, InputError
-from harness.provenance import torch_setting
+from harness.record.provenance import torch_setting
 
 if TYPE_CHECKING:
     from harness.paths.base import Path as PathUnderTest

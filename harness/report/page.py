@@ -14,9 +14,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness import ledger, store, summary
+from harness.judge import ledger
+from harness.judge.verdict import Status, Verdict
+from harness.record import store, summary
 from harness.report import heat
-from harness.verdict import Status, Verdict
 
 
 def render(run: store.Run) -> str:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.cases import Case
-from harness.verdict import Verdict
+from harness.case.cases import Case
+from harness.judge.verdict import Verdict
 
 
 @pytest.mark.suite("decode")

@@ -183,7 +183,7 @@ def without_relu(kind: str) -> Callable[[Tensor, Windows, Any], Tensor]:
 
 def rows_past_two_gibibytes_lost(value: Tensor, rows: Windows, request: Any) -> Tensor:
     """Stores at a byte offset of 2^31 and more never happen."""
-    from harness.bits import SENTINEL
+    from harness.judge.bits import SENTINEL
 
     lost = torch.arange(value.shape[0]) * value.stride(0) * 4 >= 1 << 31
     if request.schedule is not None:

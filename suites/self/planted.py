@@ -18,12 +18,12 @@ AGREE, DIFFER, MISTRUSTED, UNSUPPORTED, ERROR, FINDING, CRASH, HANG = range(8)
 """What the seed of a planted case asks for."""
 
 SOURCE = """
-import os, sys, time, types
+import importlib, os, sys, time, types
 
 sys.path.insert(0, {root!r})
-from harness import cases
+from harness.case import cases
 from harness.findings import Finding
-from harness.verdict import Grade, Status, Verdict
+from harness.judge.verdict import OUT_OF_SCOPE, Grade, Status, Verdict
 
 WORDS = (Status.AGREE, Status.DIFFER, Status.MISTRUSTED, Status.UNSUPPORTED, Status.ERROR, Status.AGREE)
 
@@ -42,6 +42,7 @@ def run(case, path, ledger):
         where=dict(row=3, column=5, sequence=1) if differs else dict(),
         got="0x40440000 3.0625" if differs else "", count=2 if differs else 0, ulps=7 if differs else None,
         heat=((0, 2), (0, 0)) if differs else (),
+        facts=dict([(OUT_OF_SCOPE, True)]) if case.s == 3 else dict(),
         findings=(found,) if case.s == 5 else (), rerun=f"python -m harness check {{case.id}} --path oracle",
     )
 
@@ -62,11 +63,11 @@ def plant(name, **attributes):
     module = types.ModuleType("harness." + name)
     vars(module).update(attributes)
     sys.modules["harness." + name] = module
-    if "." not in name:
-        setattr(sys.modules["harness"], name, module)
+    parent, _, last = ("harness." + name).rpartition(".")
+    setattr(importlib.import_module(parent), last, module)
 
 plant("runner", run=run)
-plant("case_lists", listed=listed)
+plant("case.case_lists", listed=listed)
 plant("paths.oracle", OraclePath=OraclePath)
 """
 

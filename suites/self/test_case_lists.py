@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness import cases
-from harness.case_lists import LISTS, listed
-from harness.cases import Case
+from harness.case import cases
+from harness.case.case_lists import LISTS, listed
+from harness.case.cases import Case
 
 SCORING = ("decode", "prefill", "varqlen", "identity")
 EDGES = {0, 1, *(edge + step for edge in (16, 64, 256, 2048) for step in (-1, 0, 1))}

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from harness import case_lists, cases
-from harness.case_limits import LAST, LIMITS
-from harness.cases import Case, CaseError, parse
+from harness.case import case_lists, cases
+from harness.case.case_limits import LAST, LIMITS
+from harness.case.cases import Case, CaseError, parse
 
 DECODE = "decode-n4-h32-d128-ctx700,437-tshuffled-u0-l0-fbytes-s1"
 PREFILL = "prefill-h64-d128-ctx700,64-w0@0:690+10,1@37:41-c3-tshuffled-u0-l0-fnatural-s2"
@@ -177,5 +177,5 @@ def test_the_constructor_checks_like_the_parser() -> None:
 
 def test_reading_ids_needs_no_torch() -> None:
     """Listing and parsing stay light, so that a wrong id is answered at once."""
-    code = "import sys; from harness import cases, case_lists; assert 'torch' not in sys.modules"
+    code = "import sys; from harness.case import cases, case_lists; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

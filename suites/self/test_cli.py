@@ -14,7 +14,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import case_lists, cases, cli, exits, parquet, store
+from harness import cli, exits
+from harness.case import case_lists, cases
+from harness.judge.verdict import OUT_OF_SCOPE
+from harness.record import parquet, store
 from suites.self import planted
 
 CASE = "decode-n1-h16-d128-ctx9-tshuffled-u0-l0-fbytes-s1"
@@ -102,10 +105,11 @@ def test_bad_input_is_one_sentence(
     ("statuses", "more", "code"),
     [
         (["agree"], {}, exits.AGREE),
-        (["agree", "unsupported"], {}, exits.AGREE),
-        (["agree", "unsupported"], {"asked": ["decode"]}, exits.UNPROVEN),
-        (["agree", "unsupported"], {"asked": ["layout"]}, exits.AGREE),
-        (["unsupported"], {}, exits.UNPROVEN),
+        (["agree", "out of scope"], {}, exits.AGREE),
+        (["agree", "out of scope"], {"asked": ["decode"]}, exits.UNPROVEN),
+        (["agree", "out of scope"], {"asked": ["layout"]}, exits.AGREE),
+        (["out of scope"], {}, exits.UNPROVEN),
+        (["agree", "unsupported"], {}, exits.UNPROVEN),
         ([], {}, exits.UNPROVEN),
         (["agree", "mistrusted"], {}, exits.UNPROVEN),
         (["agree", "mistrusted", "error"], {}, exits.ERROR),
@@ -116,8 +120,15 @@ def test_bad_input_is_one_sentence(
     ],
 )
 def test_exit_code_of_a_run(statuses: list[str], more: dict[str, Any], code: int) -> None:
-    """Only a run in which something agreed, all of it ended and nothing is in doubt exits 0."""
-    records = [{"status": status, "suite": "decode"} for status in statuses]
+    """Only a run in which something agreed, all of it ended and nothing is in doubt exits 0.
+
+    A path that lacks what it should have leaves doubt; an operation it never has does not.
+    """
+    scopes = {"out of scope": ("unsupported", True)}
+    pairs = [scopes.get(status, (status, False)) for status in statuses]
+    records = [
+        {"status": status, "suite": "decode", "facts": {OUT_OF_SCOPE: outside}} for status, outside in pairs
+    ]
     assert exits.of_records(records, **more) == code
 
 
@@ -129,7 +140,7 @@ def test_a_defect_of_the_harness_does_not_exit_like_a_difference(
     def broken(*_: object) -> int:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("harness.cli_list.main", broken)
+    monkeypatch.setattr("harness.command.cli_list.main", broken)
     assert cli.main(["list", "cases"]) == exits.ERROR
     assert "a defect" in capsys.readouterr().err
 
@@ -138,9 +149,9 @@ def test_a_package_that_is_absent_is_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A half-installed environment is told, with the package's name."""
-    monkeypatch.delitem(sys.modules, "harness.cli_report", raising=False)
+    monkeypatch.delitem(sys.modules, "harness.command.cli_report", raising=False)
     monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.delitem(sys.modules, "harness.cli_verify", raising=False)
+    monkeypatch.delitem(sys.modules, "harness.command.cli_verify", raising=False)
     assert cli.main(["report"]) == exits.ERROR
     assert capsys.readouterr().err.startswith("harness: the package rich.console is not installed here")
 

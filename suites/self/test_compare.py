@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness import bits, compare, gathered
-from harness.bits import MINUS_INFINITY, SENTINEL
-from harness.coordinates import Grid, pattern, token_in_sequence
+from harness.judge import bits, compare, gathered
+from harness.judge.bits import MINUS_INFINITY, SENTINEL
+from harness.judge.coordinates import Grid, pattern, token_in_sequence
 
 ROWS, WIDTH = 4, 512
 STARTS = torch.tensor([0, 17, 0, 300])
@@ -245,7 +245,7 @@ def test_coordinates_down_to_the_lane() -> None:
 
 def hit(**which: int) -> str:
     """Pattern of the visible cells for which every named property has the given value."""
-    from harness.coordinates import PROPERTIES
+    from harness.judge.coordinates import PROPERTIES
 
     cells = grid().visible()
     chosen = torch.ones(len(cells), dtype=torch.bool)

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from harness.emulator import slab
+from harness.emulator.cross_lane import CROSS_LANE
+from harness.emulator.memory_ops import MEMORY
 from harness.emulator.operations import EVALUATE
 from harness.emulator.program import OPCODES, Type, UnsupportedOperation
 from suites.self.emulator_builder import (
@@ -38,7 +40,7 @@ SLABS = (64, 128, 1024, 65536)
 
 def test_every_opcode_has_one_meaning() -> None:
     """The closed table and the executor's two tables name the same opcodes (launch belongs to the host)."""
-    executed = [*EVALUATE, *slab._EXECUTE, "yield", "launch"]
+    executed = [*EVALUATE, *MEMORY, *CROSS_LANE, *slab.CONTROL, "yield", "launch"]
     assert sorted(executed) == sorted(OPCODES)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from harness import case_lists, runner
-from harness.cases import parse
-from harness.ledger import Ledger
-from harness.verdict import Status, Verdict
+from harness import runner
+from harness.case import case_lists
+from harness.case.cases import parse
+from harness.judge.ledger import Ledger
+from harness.judge.verdict import Status, Verdict
 from suites.self import faulty
 
 

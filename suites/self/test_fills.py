@@ -9,10 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness import bits, fill_address, fill_values, fills, inputs, noise, pages, wanted
-from harness.cases import FILLS, Case, parse
-from harness.fills import Filled, Shape, fill
-from harness.verdict import Grade
+from harness.case.cases import FILLS, Case, parse
+from harness.fill import fill_address, fill_values, fills, inputs, noise, pages
+from harness.fill.fills import Filled, Shape, fill
+from harness.judge import bits, wanted
+from harness.judge.verdict import Grade
 from oracles import formats, layout
 
 GEOMETRIES = list(itertools.product((16, 64, 128), (128, 256)))

@@ -11,8 +11,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness import cases, compare, inputs, pages
-from harness.inputs import Inputs
+from harness.case import cases
+from harness.fill import inputs, pages
+from harness.fill.inputs import Inputs
+from harness.judge import compare
 from harness.paths.base import (
     DecodeSchedule,
     DecodeScores,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import ledger
 from harness.findings import Finding
-from harness.ledger import Entry, Ledger, LedgerError
-from harness.verdict import Grade, Status, Verdict
+from harness.judge import ledger
+from harness.judge.ledger import Entry, Ledger, LedgerError
+from harness.judge.verdict import Grade, Status, Verdict
 
 ENTRY = Entry(
     "aiter", "prefill_kernel", "out-of-bounds-load", "tables", "mqa/prefill.py", ("prefill", "varqlen"), "why"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import parquet, store
+from harness.record import parquet, store
 from suites import guards, plugin
 from suites.self import planted
 

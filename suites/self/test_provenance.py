@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import provenance
+from harness.record import provenance
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
 

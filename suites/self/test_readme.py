@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from harness import cases, cli, exits
-from harness.cases import SUITES
-from harness.verdict import Grade, Status
+from harness import cli, exits
+from harness.case import cases
+from harness.case.cases import SUITES
+from harness.judge.verdict import Grade, Status
 from suites.self import planted
 
 README = (planted.ROOT / "README.md").read_text(encoding="utf-8")

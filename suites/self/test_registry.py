@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import provenance
 from harness.exits import CannotRun, InputError
 from harness.paths import registry
+from harness.record import provenance
 
 
 @pytest.fixture

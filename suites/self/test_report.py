@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness import store
 from harness.findings import Finding
+from harness.judge.verdict import Grade, Status, Verdict
+from harness.record import store
 from harness.report import heat, page
-from harness.verdict import Grade, Status, Verdict
 
 VOID = {"meta", "input", "br", "link", "img", "hr"}
 

@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 import torch
 
-from harness import case_lists, cases, runner, wanted
-from harness.cases import Case, parse
+from harness import runner
+from harness.case import case_lists, cases
+from harness.case.cases import Case, parse
 from harness.findings import Finding
-from harness.ledger import HITS, Entry, Ledger
+from harness.judge import wanted
+from harness.judge.ledger import HITS, Entry, Ledger
+from harness.judge.verdict import Grade, Status, Verdict
 from harness.paths import base
 from harness.paths.base import Outcome
 from harness.paths.oracle import OraclePath
-from harness.verdict import Grade, Status, Verdict
 
 DECODE = "decode-n2-h32-d128-ctx300,65-tshuffled-u0-l0-fbytes-s1"
 NATURAL = "decode-n2-h32-d128-ctx300,65-tshuffled-u0-l0-fnatural-s1"
@@ -113,7 +115,7 @@ def test_either_side_of_half(monkeypatch: pytest.MonkeyPatch, value: float, says
 @pytest.mark.parametrize(("codes", "green"), [(11, False), (12, True)])
 def test_few_codes_are_mistrusted(monkeypatch: pytest.MonkeyPatch, codes: int, green: bool) -> None:
     """Either side of the threshold on distinct codes."""
-    from harness import fills
+    from harness.fill import fills
 
     real = fills.fill
     monkeypatch.setattr(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness import parquet, store
 from harness.exits import InputError
 from harness.findings import Finding
-from harness.verdict import Grade, Status, Verdict
+from harness.judge.verdict import Grade, Status, Verdict
+from harness.record import parquet, store
 
 FINDING = Finding("undefined-load", "k", "weights", "a/b.py:3 < a/c.py:9", 2, {"cta": 0, "lane": 5})
 

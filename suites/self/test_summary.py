@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from harness import store, summary
+from harness.command.progress import Display, Watch
 from harness.findings import Finding
-from harness.ledger import Entry, Ledger
-from harness.progress import Display, Watch
-from harness.verdict import Grade, Status, Verdict
+from harness.judge.ledger import Entry, Ledger
+from harness.judge.verdict import Grade, Status, Verdict
+from harness.record import store, summary
 
 FINDING = Finding("out-of-bounds-load", "some_kernel", "block_tables", "k/some.py:12", 4, {"lane": 3})
 BOOK = Ledger(

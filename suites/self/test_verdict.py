@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.findings import Finding
-from harness.verdict import LAYERS, Grade, Status, Verdict
+from harness.judge.verdict import LAYERS, Grade, Status, Verdict
 
 FINDING = Finding(
     "out-of-bounds-load", "some_kernel", "tables", "kernels/some.py:12", 4, {"cta": 1, "lane": 3}

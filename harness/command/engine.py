@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.progress import Display
-from harness.store import Run
+from harness.command.progress import Display
+from harness.record.store import Run
 
 GRACE = 5.0
 """Seconds the engine gets to end by itself after an interrupt."""

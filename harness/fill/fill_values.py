@@ -11,7 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness import noise
+from harness.fill import noise
 from oracles import formats, prepare
 
 GROUP = 32

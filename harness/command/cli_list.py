@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from harness import case_lists, cases, exits
+from harness import exits
+from harness.case import case_lists, cases
 from harness.paths import registry
 
 WHAT = ("cases", "paths", "suites", "fills")

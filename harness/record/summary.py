@@ -1,6 +1,6 @@
 """What a run comes to: counts by suite, status and grade, the failures' texts, the findings.
 
-Reads verdict records (see `harness.verdict.Verdict.to_record`), never live objects, so a run
+Reads verdict records (see `harness.judge.verdict.Verdict.to_record`), never live objects, so a run
 that crashed and a run that just ended are summed up by the same code. How it would fail
 silently: a status missing from the table would make its cases vanish from the sums, so the
 columns are made from the closed lists and every row is checked to add up.
@@ -18,10 +18,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.cases import SUITES
+from harness.case.cases import SUITES
 from harness.findings import Finding
-from harness.ledger import Ledger
-from harness.verdict import Grade, Status, Verdict
+from harness.judge.ledger import Ledger
+from harness.judge.verdict import Grade, Status, Verdict
 
 Record = Mapping[str, Any]
 
@@ -188,7 +188,8 @@ def show(
         )
     show_findings(console, findings(records, ledger))
     for entry in stale:
-        said = f"stale ledger entry: no case met {entry}; take it out of harness/ledger.toml if it is mended"
+        mend = "take it out of harness/judge/ledger.toml if it is mended"
+        said = f"stale ledger entry: no case met {entry}; {mend}"
         console.print(Text(f"\n{said}", style="red"), soft_wrap=True)
 
 

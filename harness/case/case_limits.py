@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from harness.cases import Case
+    from harness.case.cases import Case
 
 
 class CaseError(ValueError):

@@ -73,7 +73,8 @@ def measure(rows: int, keys: int, heads: int, aiter: Path | None) -> list[dict[s
     """Best of `REPEATS` timings each: matmul, oracles, emulated kernels; one record each."""
     import torch
 
-    from harness import cases, inputs
+    from harness.case import cases
+    from harness.fill import inputs
     from oracles import score
 
     case = cases.parse(f"decode-n1-h{heads}-d{DIM}-ctx{keys}x{rows}-tshuffled-u0-l0-fbytes-s1")

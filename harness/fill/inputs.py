@@ -14,10 +14,11 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from harness import bits, fills, pages
-from harness.cases import Case
-from harness.coordinates import Grid, token_in_sequence
-from harness.fills import Filled
+from harness.case.cases import Case
+from harness.fill import fills, pages
+from harness.fill.fills import Filled
+from harness.judge import bits
+from harness.judge.coordinates import Grid, token_in_sequence
 from harness.paths.base import DecodeScores, Planes, PrefillScores, VarqlenScores
 from oracles import layout, windows
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import noise
+from harness.fill import noise
 from oracles import layout
 
 PAGE = 64
@@ -31,7 +31,7 @@ class Placement:
 
 
 def place(lengths: tuple[int, ...], style: str, seed: int) -> Placement:
-    """Give every sequence its pages. ``style``: a table style of ``harness.cases.TABLES``."""
+    """Give every sequence its pages. ``style``: a table style of ``harness.case.cases.TABLES``."""
     pages = [-(-length // PAGE) for length in lengths]
     total = sum(pages)
     blocks = total + POISON_PAGES

@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
-from harness.case_limits import (
+from harness.case.case_limits import (
     CaseError,
     check_geometry,
     check_lengths,
     check_limits,
     check_units,
 )
-from harness.case_text import Window, read, short, spell
+from harness.case.case_text import Window, read, short, spell
 
 SUITES = ("quantise", "layout", "write", "schedule", "decode", "prefill", "varqlen", "identity")
 

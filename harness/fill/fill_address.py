@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import noise
+from harness.fill import noise
 
 GROUP = 32
 MAX_DIGITS = 11

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from harness.cases import SUITES, Case, CaseError, parse
+from harness.case.cases import SUITES, Case, CaseError, parse
 
 LISTS = ("smoke", "full")
 

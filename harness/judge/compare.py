@@ -15,9 +15,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import gathered
-from harness.bits import MINUS_INFINITY, SENTINEL, bits_of, decimal, same, ulps
-from harness.gathered import Gathered, heat_of
+from harness.judge import gathered
+from harness.judge.bits import MINUS_INFINITY, SENTINEL, bits_of, decimal, same, ulps
+from harness.judge.gathered import Gathered, heat_of
 
 __all__ = [
     "MINUS_INFINITY",

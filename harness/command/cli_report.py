@@ -9,9 +9,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness import document, exits, ledger, store, summary
-from harness.cli_verify import add_results_argument, console_for_people
-from harness.verdict import Verdict
+from harness import exits
+from harness.command.cli_verify import add_results_argument, console_for_people
+from harness.judge import ledger
+from harness.judge.verdict import Verdict
+from harness.record import document, store, summary
 
 EPILOG = """\
 examples:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness import cases, document, exits, provenance
+from harness import exits
+from harness.case import cases
 from harness.paths import registry
+from harness.record import document, provenance
 
 EPILOG = """\
 examples:
@@ -44,7 +46,8 @@ def main(args: argparse.Namespace) -> int:
     about = provenance.collect(path=args.path, aiter=args.aiter, arguments={"id": case.id})
     path = registry.create(args.path, args.aiter)
 
-    from harness import ledger, runner
+    from harness import runner
+    from harness.judge import ledger
 
     verdict = runner.run(case, path, ledger.load())
     print(verdict.text())

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import exits, store
+from harness import exits
+from harness.record import store
 
 
 def check_output(field: str, file: Path | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.case_limits import LAST, LIMITS, LISTS, CaseError
+from harness.case.case_limits import LAST, LIMITS, LISTS, CaseError
 
 Window = tuple[int, int, int]
 """(sequence, start, end): the row sees start <= t < end of that sequence's keys."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness import fill_address, fill_values, noise
-from harness.cases import FILLS
+from harness.case.cases import FILLS
+from harness.fill import fill_address, fill_values, noise
 
 __all__ = ["FILLS", "Filled", "Shape", "fill", "window"]
 

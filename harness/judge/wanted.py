@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness import bits, compare
-from harness.compare import Difference
-from harness.inputs import Inputs, rows_of
-from harness.verdict import Grade
+from harness.fill.inputs import Inputs, rows_of
+from harness.judge import bits, compare
+from harness.judge.compare import Difference
+from harness.judge.verdict import Grade
 from oracles import layout, score
 from oracles.windows import Windows
 

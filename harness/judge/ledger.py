@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.cases import SUITES
+from harness.case.cases import SUITES
 from harness.findings import KINDS, Finding
-from harness.verdict import Status, Verdict
+from harness.judge.verdict import Status, Verdict
 
 FILE = Path(__file__).with_name("ledger.toml")
 TEXTS = ("path", "kernel", "kind", "operand", "file", "reason")

@@ -19,9 +19,9 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
-from harness.store import Run, read_event
-from harness.summary import STYLES, likeness, statuses
-from harness.verdict import Status, Verdict
+from harness.judge.verdict import Status, Verdict
+from harness.record.store import Run, read_event
+from harness.record.summary import STYLES, likeness, statuses
 
 PLAIN_EVERY = 10.0
 """Seconds between two plain lines."""

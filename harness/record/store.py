@@ -22,8 +22,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from harness import parquet
 from harness.exits import InputError
+from harness.record import parquet
 
 DEFAULT_DIRECTORY = "results"
 

@@ -14,9 +14,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from harness import fill_address, pages
-from harness.inputs import Inputs
-from harness.wanted import operands_of
+from harness.fill import fill_address, pages
+from harness.fill.inputs import Inputs
+from harness.judge.wanted import operands_of
 from oracles import formats, layout
 from oracles.score import Operands
 

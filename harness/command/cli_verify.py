@@ -15,10 +15,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from harness import cases, document, engine, exits, ledger, provenance, store, summary
-from harness.cli_check import add_path_arguments
+from harness import exits
+from harness.case import cases
+from harness.command import engine
+from harness.command.cli_check import add_path_arguments
+from harness.command.progress import Display, Watch
+from harness.judge import ledger
 from harness.paths import registry
-from harness.progress import Display, Watch
+from harness.record import document, provenance, store, summary
 
 EPILOG = """\
 examples:

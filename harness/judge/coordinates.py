@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness.compare import Difference
+from harness.judge.compare import Difference
 
 PAGE, CHUNK, WAVE, TILE = 64, 256, 64, 16
 FEW = 4

@@ -1,0 +1,1 @@
+"""What is asked: cases, their ids, their limits, the listed ones."""

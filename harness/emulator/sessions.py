@@ -1,0 +1,95 @@
+"""Sessions: what a caller declares about tensors before a launch, and what was seen during it.
+
+Sessions nest and belong to a thread. A launch outside of any session runs, and what it did is
+forgotten: declaring a mask for a tensor that no launch sees is the caller's silent mistake,
+so names without a tensor are refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from harness.emulator.found import Findings
+from harness.findings import Finding
+
+
+@dataclass(slots=True)
+class Session:
+    """What one session declares about tensors, and what was seen.
+
+    ``labels`` name -> tensor; ``order`` names of a host function's tensor arguments, for tensors
+    it allocates itself; ``defined`` and ``expected`` name -> bool tensor of the tensor's shape.
+    """
+
+    labels: Mapping[str, Tensor] = field(default_factory=dict)
+    order: Sequence[str] = ()
+    defined: Mapping[str, Tensor] = field(default_factory=dict)
+    expected: Mapping[str, Tensor] = field(default_factory=dict)
+    roots: Sequence[str] = ()
+    found: Findings = field(default_factory=Findings)
+    launches: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        return self.found.all()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Totals: launches, matrix results and how many were beyond the exact budget."""
+        totals = {
+            key: sum(launch[key] for launch in self.launches) for key in ("matrix_results", "over_budget")
+        }
+        return {
+            "launches": len(self.launches),
+            "kernels": [launch["kernel"] for launch in self.launches],
+            **totals,
+        }
+
+
+_state = threading.local()
+
+
+def current() -> Session:
+    """The innermost open session of this thread; a throw-away one outside of any."""
+    stack = getattr(_state, "stack", None)
+    return stack[-1] if stack else Session()
+
+
+@contextlib.contextmanager
+def session(
+    labels: Mapping[str, Tensor] | None = None,
+    order: Sequence[str] = (),
+    defined: Mapping[str, Tensor] | None = None,
+    expected: Mapping[str, Tensor] | None = None,
+    roots: Sequence[str] = (),
+) -> Iterator[Session]:
+    """Collect what launches of this thread do. Names with a mask must be in ``labels`` or ``order``."""
+    opened = Session(labels or {}, order, defined or {}, expected or {}, roots)
+    for name in (*opened.defined, *opened.expected):
+        if name not in opened.labels and name not in opened.order:
+            raise ValueError(f"{name!r} has a mask but no tensor in labels or order")
+    stack = _state.__dict__.setdefault("stack", [])
+    stack.append(opened)
+    try:
+        yield opened
+    finally:
+        stack.pop()
+
+
+def filled() -> dict[int, Tensor]:
+    """Tensor last written to the argument slot at each address (this thread)."""
+    slots: dict[int, Tensor] = _state.__dict__.setdefault("slots", {})
+    return slots
+
+
+def take_filled() -> dict[int, Tensor]:
+    """The slots filled since the last launch; forgotten here so that no tensor is kept alive."""
+    slots = dict(filled())
+    filled().clear()
+    return slots

@@ -1,0 +1,1 @@
+"""From a case to tensors: operand values, pages, poison, requests."""

@@ -1,0 +1,1 @@
+"""From an answer to a verdict: comparison, coordinates, grades, known findings."""

@@ -1,0 +1,1 @@
+"""What a run leaves behind: journals, tables, provenance, summaries."""
