@@ -61,7 +61,7 @@ def _predicate(names: Sequence[str]) -> Attributes:
 
 
 def _strict_float(op: ir.Operation) -> dict[str, Any]:
-    """Float operations carry no attribute. Any fast-math flag is refused: each leaves bits to the compiler."""
+    """No attribute. Any fast-math flag is refused: each leaves bits to the compiler."""
     if "fastmath" in op.attributes:
         text = str(op.attributes["fastmath"])
         flags = set(text[text.index("<") + 1 : text.rindex(">")].replace(" ", "").split(","))
