@@ -47,11 +47,14 @@ def rerun(case: Case, path: Path) -> str:
 
 
 def _checked(case: Case, path: Path) -> Verdict:
-    needed, available = memory_needed(case), memory_available()
-    if available is not None and needed > available:
-        raise OutOfScope(
-            f"the case needs about {needed / 2**30:.1f} GiB of memory, {available / 2**30:.1f} GiB are free"
-        )
+    for what, needed, had in (
+        ("memory", memory_needed(case), memory("MemAvailable")),
+        ("address space", address_space_needed(case), memory("MemTotal")),
+    ):
+        if had is not None and needed > had:
+            raise OutOfScope(
+                f"the case needs about {needed / 2**30:.1f} GiB of {what}, {had / 2**30:.1f} GiB can be had"
+            )
     check: Callable[[Case, Path], Verdict] = importlib.import_module(f"harness.checks.{case.suite}").check
     return check(case, path)
 
@@ -60,17 +63,23 @@ def memory_needed(case: Case) -> int:
     """Bytes the harness and an emulator hold at once, roughly: score matrices, queries and the key pool."""
     cells = case.rows * case.width if case.kind and case.suite != "schedule" else 0
     matrices = 5 + 2 * len(case.u) + len(case.c)
-    far = 3 << 30 if case.t == "far" else 0
-    return cells * 4 * matrices + case.rows * case.h * case.d * 4 + sum(case.ctx) * case.d * 4 + far
+    return cells * 4 * matrices + case.rows * case.h * case.d * 4 + sum(case.ctx) * case.d * 4
 
 
-def memory_available() -> int | None:
-    """Bytes that can be had without swapping; None where the system does not say."""
+def address_space_needed(case: Case) -> int:
+    """Bytes of the largest buffer, hardly touched; systems refuse one larger than their memory."""
+    from harness.fill.inputs import REACH
+
+    return REACH.get(case.t, 0) * 4
+
+
+def memory(what: str) -> int | None:
+    """MemAvailable (had without swapping) or MemTotal in bytes; None where the system does not say."""
     try:
         lines = MEMINFO.read_text().splitlines()
     except OSError:
         return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")), None)
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(what)), None)
 
 
 def _without_result(case: Case, path: Path, status: Status, reason: str) -> Verdict:

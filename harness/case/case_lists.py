@@ -89,6 +89,8 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "decode-n2-h128-d128-ctx1030,1,2049-tshuffled-u6-l0-fwide-s20",
         f"decode-n4-h16-d256-ctx{SHORT}-tshuffled-u44-l0-fties-s21",
         f"decode-n1-h16-d128-ctx{MIXED}-tshuffled-u6-l0-fboundary-s22",
+        "decode-n2-h16-d128-ctx70,300,1-tfar-u12-l0-fbytes-s23",
+        "decode-n2-h16-d128-ctx70,300,1-tvast-u12-l0-fbytes-s24",
     ),
     "prefill": (
         f"prefill-h64-d128-ctx700,437,64-w{WINDOWS}-c5-tshuffled-u0-l0-fbytes-s1",
@@ -103,6 +105,8 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "prefill-h80-d128-ctx70,3-w0@2:69,0@0:70,1@0:1+3-c0-tshuffled-u5-l0-faddress-s10",
         f"prefill-h64-d128-ctx2049,257,0-w{EDGES}-c3-tshuffled-u10-l0-fnatural-s11",
         f"prefill-h64-d256-ctx700,437,64-w{WINDOWS}-c0-tshuffled-u17-l0-fwide-s12",
+        "prefill-h16-d128-ctx300,64-w0@0:298+3,1@5:60+3-c2-tfar-u12-l0-fbytes-s13",
+        "prefill-h16-d128-ctx300,64-w0@0:298+3,1@5:60+3-c2-tvast-u12-l0-fbytes-s14",
     ),
     "varqlen": (
         f"varqlen-h64-d128-ctx{SPEC}-q3,0,1,4-p5-tshuffled-u0-l0-fbytes-s1",
@@ -186,7 +190,6 @@ def _full_decode() -> Iterator[str]:
         for fill in ROUND_FILLS:
             yield f"decode-n2-h{heads}-d{dim}-ctx{SPEC}-tshuffled-u16-l0-f{fill}-s{heads}"
     yield "decode-n4-h64-d128-ctx8200,300-tshuffled-u128-l0-fnatural-s40"
-    yield "decode-n2-h16-d128-ctx70,300,1-tfar-u12-l0-fbytes-s41"
     yield "decode-n1-h32-d128-ctx5x40-tshuffled-u0-l0-faddress-s42"
 
 
@@ -202,7 +205,6 @@ def _full_prefill() -> Iterator[str]:
     for fill in ROUND_FILLS:
         yield f"prefill-h64-d128-ctx700,437,64-w{WINDOWS}-c5-tshuffled-u20-l0-f{fill}-s50"
     yield "prefill-h64-d128-ctx3000,64-w0@0:2970+30,1@0:60+4-c16-tshuffled-u0-l0-fnatural-s51"
-    yield "prefill-h16-d128-ctx300,64-w0@0:298+3,1@5:60+3-c2-tfar-u12-l0-fbytes-s52"
 
 
 def _full_varqlen() -> Iterator[str]:

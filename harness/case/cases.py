@@ -39,6 +39,7 @@ TABLES = {
     "wide": "shuffled, but the table is many pages wider than any sequence",
     "strided": "planes and rows are slices of larger poisoned tensors, the output has gaps",
     "far": "shuffled, and the caller's output rows lie so far apart that the last starts past 2^31 bytes",
+    "vast": "as far, but past 2^31 elements: 8 GiB of address space, hardly any memory",
     "identity": "page i of the pool is page i of the sequences (proves little: mistrusted)",
 }
 

@@ -25,7 +25,8 @@ class Allocation:
     """One tensor as bytes, from its first to its last element, with what is known about them.
 
     ``defined`` (bool, one a byte) marks bytes somebody wrote before the launch; None: all.
-    ``expected`` (bool, one an element of ``item`` bytes) marks cells the launch must store.
+    ``expected`` (int64, byte offsets in order) lists the cells of ``item`` bytes the launch must store:
+    a list, because rows of an output may lie gigabytes apart.
     """
 
     label: str
@@ -51,7 +52,7 @@ class Allocation:
         if defined is not None:
             allocation.defined = _scatter_mask(tensor, defined, span // item).repeat_interleave(item)
         if expected is not None:
-            allocation.expected = _scatter_mask(tensor, expected, span // item)
+            allocation.expected = _offsets(tensor, expected) * item
         return allocation
 
     @classmethod
@@ -128,6 +129,15 @@ def _scatter_mask(tensor: Tensor, mask: Tensor, elements: int) -> Tensor:
     flat = torch.zeros(elements, dtype=torch.bool, device=tensor.device)
     flat.as_strided(tensor.shape, tensor.stride()).copy_(mask.reshape(tensor.shape).to(tensor.device))
     return flat
+
+
+def _offsets(tensor: Tensor, mask: Tensor) -> Tensor:
+    """Element offsets, ascending, of the true cells of ``mask`` at the tensor's own strides."""
+    if mask.numel() != tensor.numel():
+        raise ValueError(f"mask has shape {tuple(mask.shape)}, the tensor {tuple(tensor.shape)}")
+    cells = mask.reshape(tensor.shape).nonzero()
+    strides = torch.tensor(tensor.stride(), dtype=torch.int64, device=cells.device)
+    return (cells * strides).sum(dim=1).to(tensor.device).sort().values
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,19 +112,15 @@ class Memory:
         """Report cells that had to be stored and were not, after the launch."""
         if allocation.expected is None:
             return
-        cells = torch.zeros_like(allocation.expected)
+        missing = allocation.expected
         if allocation.writer is not None:
-            written = allocation.writer.view(-1) != 0
-            if allocation.grain < allocation.item:
-                written = written.view(-1, allocation.item // allocation.grain).all(dim=1)
-            elif allocation.grain > allocation.item:
-                written = written.repeat_interleave(allocation.grain // allocation.item)
-            cells = written[: cells.numel()]
-        missing = (allocation.expected & ~cells).nonzero()
+            grains = max(1, allocation.item // allocation.grain)
+            start = missing // allocation.grain
+            written = [allocation.writer[start + step] != 0 for step in range(grains)]
+            missing = missing[~torch.stack(written).all(dim=0)]
         if missing.numel():
-            first = int(missing[0])
-            detail = {"offset": first * allocation.item, "extent": allocation.size}
-            self._findings.add("unwritten", allocation.label, where, int(missing.shape[0]), detail)
+            detail = {"offset": int(missing[0]), "extent": allocation.size}
+            self._findings.add("unwritten", allocation.label, where, int(missing.numel()), detail)
 
     def _lanes(self, offset: Any) -> Tensor:
         if isinstance(offset, Tensor):

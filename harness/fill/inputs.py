@@ -23,8 +23,8 @@ from harness.paths.base import DecodeScores, Planes, PrefillScores, VarqlenScore
 from oracles import layout, windows
 
 HUGE = 2.0**120
-FAR = (1 << 29) + 1024
-"""Elements before the last row of a far score buffer: past 2^31 bytes, past 2^29 elements."""
+REACH = {"far": (1 << 29) + 1024, "vast": (1 << 31) + 1024}
+"""Elements before the last row of a score buffer by table style: past 2^31 bytes, past 2^31 elements."""
 GAP = 37
 """Columns between the rows of a strided score buffer."""
 
@@ -124,13 +124,13 @@ class Inputs:
     @property
     def gap(self) -> int:
         """Columns of sentinel after each row of `buffer`."""
-        return GAP if self.case.t in ("strided", "far") else 0
+        return GAP if self.case.t in ("strided", *REACH) else 0
 
     @property
     def row_stride(self) -> int:
         """Elements between rows of `buffer`."""
         near = self.width + self.gap
-        return max(near, FAR // max(1, len(self.seq) - 1)) if self.case.t == "far" else near
+        return max(near, REACH.get(self.case.t, 0) // max(1, len(self.seq) - 1))
 
 
 def build(case: Case) -> Inputs:

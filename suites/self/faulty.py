@@ -276,4 +276,4 @@ FAULTS: dict[str, tuple[FaultyPath, tuple[str, ...]]] = {
 }
 
 FAR = FaultyPath(stored=rows_past_two_gibibytes_lost)
-"""int32-overflow: shows only where rows lie far apart, which the full list has."""
+"""int32-overflow: shows only where rows lie far apart."""

@@ -100,8 +100,9 @@ def test_a_shared_pattern_is_named(fault: tuple[str, str], says: str) -> None:
     assert re.search(says, verdict.pattern), verdict.text()
 
 
-def test_stores_past_two_gibibytes_are_missed_nowhere() -> None:
-    """Rows that lie past 2^31 bytes are compared like all others (the far table style)."""
-    case = next(case for case in case_lists.listed("decode", "full") if case.t == "far")
+@pytest.mark.parametrize("style", ["far", "vast"])
+def test_stores_past_two_gibibytes_are_missed_nowhere(style: str) -> None:
+    """Rows that lie past 2^31 bytes or elements are compared like all others."""
+    case = next(case for case in case_lists.listed("decode", "smoke") if case.t == style)
     verdict = runner.run(case, faulty.FAR, Ledger())
     assert (verdict.status, verdict.layer, verdict.reason) == (Status.DIFFER, "mask", "missing-inside-window")

@@ -134,7 +134,7 @@ def planes_and_owner(style: str) -> tuple[inputs.Inputs, Tensor]:
     return made, owned
 
 
-@pytest.mark.parametrize("style", ["shuffled", "tight", "wide", "strided", "identity", "far"])
+@pytest.mark.parametrize("style", ["shuffled", "tight", "wide", "strided", "identity", "far", "vast"])
 def test_everything_unread_is_poison(style: str) -> None:
     """Rows past a length and pages of nobody hold 0xFF and 255; pads point at a page of nobody."""
     made, owned = planes_and_owner(style)
@@ -178,10 +178,11 @@ def test_strided_tensors_are_slices_of_poison() -> None:
     assert bool((bits.bits_of(out) == bits.SENTINEL).all())
 
 
-def test_far_rows_pass_two_gibibytes() -> None:
-    """The last row of a far buffer starts past 2^31 bytes; memory in between is not touched."""
-    out = inputs.build(case(t="far")).buffer()
-    assert (out.shape[0] - 1) * out.stride(0) * 4 >= 2**31
+@pytest.mark.parametrize(("style", "unit"), [("far", 4), ("vast", 1)])
+def test_far_rows_pass_the_reach_of_32_bits(style: str, unit: int) -> None:
+    """The last row starts past 2^31 bytes (far) or elements (vast); memory in between is not touched."""
+    out = inputs.build(case(t=style)).buffer()
+    assert (out.shape[0] - 1) * out.stride(0) * unit >= 2**31
     assert bool((bits.bits_of(out) == bits.SENTINEL).all())
 
 

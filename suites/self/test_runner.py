@@ -311,10 +311,10 @@ def test_oracles_that_part_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_case_too_large_for_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Before anything is allocated, in a sentence with both figures."""
-    monkeypatch.setattr(runner, "memory_available", lambda: 1 << 20)
+    monkeypatch.setattr(runner, "memory", lambda what: 1 << 20)
     verdict = ran("decode-n1-h16-d128-ctx1048576-tshuffled-u0-l0-fbytes-s1")
     assert verdict.status is Status.UNSUPPORTED and "GiB" in verdict.reason
-    monkeypatch.setattr(runner, "memory_available", lambda: None)
+    monkeypatch.setattr(runner, "memory", lambda what: None)
     assert ran(DECODE).green
 
 
