@@ -61,10 +61,14 @@ class Finding:
         """Source file of the innermost position, without line numbers."""
         return self.location.split(" < ")[0].rsplit(":", 1)[0]
 
+    @property
+    def what(self) -> str:
+        """Kind and operand; an address that wraps has no operand yet."""
+        return f"{self.kind} of {self.operand}" if self.operand else self.kind
+
     def to_record(self) -> dict[str, Any]:
         return asdict(self)
 
     def text(self) -> str:
         detail = ", ".join(f"{key} {value}" for key, value in self.first.items())
-        place = f"{self.operand} at {self.location} ({self.kernel})"
-        return f"{self.kind} of {place}: {self.count} times, first {detail}"
+        return f"{self.what} at {self.location} ({self.kernel}): {self.count} times, first {detail}"

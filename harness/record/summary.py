@@ -206,7 +206,7 @@ def show_findings(console: Console, found: Sequence[Found]) -> None:
     for item in found:
         finding, new = item.finding, item.known is None
         head = f"{'NEW' if new else 'known'} finding in {_cases(len(item.cases))}: "
-        head += f"{finding.kind} of {finding.operand}"
+        head += finding.what
         lines = [("kernel", finding.kernel), ("at", finding.location)]
         where = ", ".join(f"{key} {value}" for key, value in finding.first.items())
         lines += [("first", f"{where} (one of {finding.count} in this case)")]
