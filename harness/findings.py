@@ -22,6 +22,7 @@ KINDS = (
     "unwritten",
     "address-wrap",
     "divergent-lanes",
+    "input-changed",
 )
 """Closed list of what can be found.
 
@@ -32,6 +33,7 @@ missing-barrier: a lane read shared memory that another wave stored since the la
 unwritten: a cell the case expects and no lane stored.
 address-wrap: 32-bit arithmetic that feeds an address left the range of its type.
 divergent-lanes: a cross-lane operation while some lanes of the wave were switched off.
+input-changed: a tensor the path was only to read holds something else after the call.
 """
 
 

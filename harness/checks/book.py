@@ -13,6 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from harness.case.cases import Case
+from harness.checks import untouched
 from harness.findings import Finding
 from harness.judge.compare import Difference
 from harness.judge.coordinates import Grid, pattern
@@ -38,8 +39,9 @@ class Book:
 
     def ask(self, request: Any) -> Any:
         """The path's answer to ``request``; its findings and facts are kept. Raises `Unsupported`."""
+        before = untouched.digests(request)
         outcome: Outcome = self.path.run(request)
-        self.findings.extend(outcome.findings)
+        self.findings.extend((*outcome.findings, *untouched.changed(request, before)))
         for key, value in outcome.facts.items():
             if key in ADDED and isinstance(value, int):
                 self.facts[key] = self.facts.get(key, 0) + value

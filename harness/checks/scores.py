@@ -93,11 +93,12 @@ def spilled(out: Tensor, inputs: Inputs) -> bool:
 
 
 def placed(out: Tensor, value: object) -> object:
-    """``out`` if ``value`` is in it already; a path that answers with a copy has it copied there."""
+    """What is judged of a call with a caller's buffer: the buffer, whatever else came back.
+
+    A captured graph reads the buffer at its own address; a right answer in a copy is a wrong one there.
+    """
     if not isinstance(value, Tensor) or value.shape != out.shape or value.dtype != out.dtype:
         return value
-    if value.data_ptr() != out.data_ptr():
-        out.copy_(value)
     return out
 
 
