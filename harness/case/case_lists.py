@@ -91,6 +91,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
         f"decode-n1-h16-d128-ctx{MIXED}-tshuffled-u6-l0-fboundary-s22",
         "decode-n2-h16-d128-ctx70,300,1-tfar-u12-l0-fbytes-s23",
         "decode-n2-h16-d128-ctx70,300,1-tvast-u12-l0-fbytes-s24",
+        "decode-n1-h16-d128-ctx40000,300-tshuffled-u4-l0-fbytes-s25",
     ),
     "prefill": (
         f"prefill-h64-d128-ctx700,437,64-w{WINDOWS}-c5-tshuffled-u0-l0-fbytes-s1",
@@ -107,6 +108,8 @@ SMOKE: dict[str, tuple[str, ...]] = {
         f"prefill-h64-d256-ctx700,437,64-w{WINDOWS}-c0-tshuffled-u17-l0-fwide-s12",
         "prefill-h16-d128-ctx300,64-w0@0:298+3,1@5:60+3-c2-tfar-u12-l0-fbytes-s13",
         "prefill-h16-d128-ctx300,64-w0@0:298+3,1@5:60+3-c2-tvast-u12-l0-fbytes-s14",
+        "prefill-h16-d128-ctx33000-w0@0:32999+2-c0-tshuffled-u2-l0-fbytes-s15",
+        "prefill-h16-d128-ctx400-w0@0:100+270-c0-tshuffled-u280-l0-fbytes-s16",
     ),
     "varqlen": (
         f"varqlen-h64-d128-ctx{SPEC}-q3,0,1,4-p5-tshuffled-u0-l0-fbytes-s1",
@@ -116,6 +119,7 @@ SMOKE: dict[str, tuple[str, ...]] = {
         "varqlen-h16-d256-ctx64,257,1-q2,1,3-p2-twide-u12-l0-fnatural-s5",
         f"varqlen-h16-d128-ctx{LONG}-q2,1,3,2-p0-tshuffled-u40-l0-fwide-s6",
         f"varqlen-h64-d128-ctx{LONG}-q1,8,2,4-p1-tshuffled-u16-l0-fnatural-s7",
+        "varqlen-h16-d128-ctx300x40-q8x40-p3-tshuffled-u330-l0-fbytes-s8",
     ),
     "identity": (
         f"identity-n2-h64-d128-ctx{SPEC}-tshuffled-u8,10,12,16-l0-fnatural-s1",
