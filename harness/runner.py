@@ -55,7 +55,8 @@ def _checked(case: Case, path: Path) -> Verdict:
             raise OutOfScope(
                 f"the case needs about {needed / 2**30:.1f} GiB of {what}, {had / 2**30:.1f} GiB can be had"
             )
-    check: Callable[[Case, Path], Verdict] = importlib.import_module(f"harness.checks.{case.suite}").check
+    module = importlib.import_module(f"harness.checks.{case.suite.replace('-', '_')}")
+    check: Callable[[Case, Path], Verdict] = module.check
     return check(case, path)
 
 

@@ -28,18 +28,31 @@ LIMITS = {
     "c": (0, 1 << 16),
     "u": (0, 1 << 16),
     "l": (0, 1 << 20),
+    "k": (1, 1 << 12),
+    "stable": (0, 1),
+    "all": (0, 1),
+    "world": (1, 8),
+    "inter": (1, 1 << 10),
+    "bucket": (1, 1 << 8),
+    "steps": (1, 16),
+    "ub": (1, 8),
+    "ue": (0, 1),
+    "layers": (1, 1 << 10),
+    "page": (16, 1 << 10),
+    "blocks": (1, 1 << 24),
+    "kpool": (0, 1 << 10),
     "s": (0, (1 << 31) - 1),
 }
 """Field to the smallest and largest value of it (of each member, for lists)."""
 
-LAST = {"ctx": 1 << 12, "q": 1 << 12, "w": 1 << 16, "c": 64, "u": 64}
+LAST = {"ctx": 1 << 12, "q": 1 << 12, "w": 1 << 16, "c": 64, "u": 64, "v": 64}
 """Field to the largest number of members of its list."""
 
 LISTS = ("ctx", "q", "c", "u")
-"""Fields that are lists of numbers; all but ctx and q have one member outside `MANY`."""
+"""Fields that are lists of numbers."""
 
-MANY = {"u": ("schedule", "identity"), "c": ("identity",)}
-"""Fields that may have several members only in these suites."""
+SINGLE = ("c", "u")
+"""Of these, the ones with one member where a suite does not say `Suite.many`."""
 
 MAX_CELLS = 1 << 30
 """Cells of the score matrix, rows times max_seq_len: 4 GiB of float32."""
@@ -61,20 +74,22 @@ def check_limits(case: Case) -> None:
     """Every field by itself. Raises `CaseError`."""
     for name in case.names:
         value = getattr(case, name)
-        if name in ("t", "f", "w"):
+        if name not in LIMITS:
             continue
+        low, high = case.declared.limits.get(name, LIMITS[name])
         for member in value if isinstance(value, tuple) else (value,):
-            low, high = LIMITS[name]
             if isinstance(member, bool) or not isinstance(member, int) or not low <= member <= high:
                 raise CaseError(f"field {name} is {member}, allowed are {low} to {high}")
-    for name in ("ctx", "q", "w", "c", "u"):
-        if name in case.names:
-            _check_count(case, name)
+    for name in set(LAST) & set(case.names):
+        _check_count(case, name)
+    for vector in case.v:
+        if not 1 <= len(vector) <= LAST["ctx"]:
+            raise CaseError(f"field v has a vector of {len(vector)} lengths, allowed are 1 to {LAST['ctx']}")
 
 
 def _check_count(case: Case, name: str) -> None:
     count, most = len(getattr(case, name)), LAST[name]
-    if name in MANY and case.suite not in MANY[name]:
+    if name in SINGLE and name not in case.declared.many:
         most = 1
     if not 1 <= count <= most:
         raise CaseError(f"field {name} has {count} members, allowed in suite {case.suite} are 1 to {most}")
@@ -82,6 +97,8 @@ def _check_count(case: Case, name: str) -> None:
 
 def check_geometry(case: Case) -> None:
     """Heads and head dim, and the size of what they multiply."""
+    if not case.declared.geometry:
+        return
     if "h" in case.names and case.h % 16:
         raise CaseError(f"field h is {case.h}, allowed are multiples of 16 from 16 to 128")
     if "d" in case.names and case.d not in (128, 256):

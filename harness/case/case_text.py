@@ -22,13 +22,19 @@ def short(text: str) -> str:
 
 def read(name: str, text: str) -> object:
     """The value of field ``name`` spelled ``text``. Raises `CaseError` naming field and range."""
-    if name in ("t", "f"):
+    if name not in LIMITS and name not in ("w", "v"):
         return text
+    if name == "v":
+        return tuple(tuple(_read_list("ctx", vector)) for vector in text.split("_"))
     if name == "w":
         return tuple(window for item in text.split(",") for window in _read_windows(item))
     if name in LISTS:
-        return tuple(value for item in text.split(",") for value in _read_repeated(name, item))
+        return tuple(_read_list(name, text))
     return _read_int(name, text)
+
+
+def _read_list(name: str, text: str) -> Iterator[int]:
+    return (value for item in text.split(",") for value in _read_repeated(name, item))
 
 
 def _read_int(name: str, text: str) -> int:
@@ -59,11 +65,13 @@ def _read_windows(item: str) -> Iterator[Window]:
     return ((seq, start, end + i) for i in range(count))
 
 
-def spell(value: object) -> str:
-    """The canonical text of a field's value: runs of equal numbers and of growing windows are folded."""
+def spell(name: str, value: object) -> str:
+    """The canonical text of field ``name``: runs of equal numbers and of growing windows are folded."""
     if not isinstance(value, tuple):
         return str(value)
-    if value and isinstance(value[0], tuple):
+    if name == "v":
+        return "_".join(spell("ctx", vector) for vector in value)
+    if name == "w":
         return ",".join(_spell_windows(value))
     return ",".join(f"{item}x{count}" if count > 1 else f"{item}" for item, count in _runs(value))
 

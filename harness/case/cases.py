@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
+from harness.case import lists
 from harness.case.case_limits import (
     CaseError,
     check_geometry,
@@ -21,17 +22,9 @@ from harness.case.case_limits import (
     check_units,
 )
 from harness.case.case_text import Window, read, short, spell
+from harness.case.suite import Suite
 
-SUITES = ("quantise", "layout", "write", "schedule", "decode", "prefill", "varqlen", "identity")
-
-FILLS = {
-    "bytes": "all 16 codes, scale bytes in a window that keeps the exact grade",
-    "wide": "scale bytes over the whole range incl. 0, 254, 255: overflow, underflow, NaN",
-    "natural": "Gaussian data through LayerNorm, RoPE and the quantiser; full bf16 weights",
-    "address": "every key and group carries its own address, so a wrong one is named by the value",
-    "ties": "few distinct keys, so that equal scores lie on both sides of any cut",
-    "boundary": "group maxima at 6*2^k and one ulp either side, all midpoints, both signs, -0",
-}
+SUITES = tuple(lists.SUITES)
 
 TABLES = {
     "shuffled": "pages permuted, table padded to 4 pages with entries that point at a poison page",
@@ -43,26 +36,16 @@ TABLES = {
     "identity": "page i of the pool is page i of the sequences (proves little: mistrusted)",
 }
 
-FIELDS: dict[str, dict[str, tuple[str, ...]]] = {
-    "quantise": {"": ("r", "d", "f", "s")},
-    "layout": {"": ("h", "d", "ctx", "t", "s")},
-    "write": {"": ("r", "h", "d", "f", "s")},
-    "schedule": {"decode": ("n", "ctx", "u", "l"), "prefill": ("w", "u", "l")},
-    "decode": {"decode": ("n", "h", "d", "ctx", "t", "u", "l", "f", "s")},
-    "prefill": {"prefill": ("h", "d", "ctx", "w", "c", "t", "u", "l", "f", "s")},
-    "varqlen": {"varqlen": ("h", "d", "ctx", "q", "p", "t", "u", "l", "f", "s")},
-    "identity": {
-        "decode": ("n", "h", "d", "ctx", "t", "u", "l", "f", "s"),
-        "prefill": ("h", "d", "ctx", "w", "c", "t", "u", "l", "f", "s"),
-    },
+WORDS: dict[str, tuple[str, ...]] = {
+    "pair": ("neox", "interleaved"),
+    "ex": ("ids", "scores"),
+    "fmt": ("fn", "fnuz"),
+    "tile": ("flat", "tiled"),
+    "ask": ("fp4", "fp8", "bf16", "none"),
+    "chip": ("gfx950", "gfx942", "gfx1250", "gfx90a"),
+    "by": ("nowriter", "prefillcp", "ubatch", "transfer", "page"),
 }
-"""Suite to kind to the fields of its ids; a suite with two kinds is told apart by ``n`` or ``w``."""
-
-SUITE_FILLS = {
-    "quantise": ("natural", "boundary", "bytes", "wide"),
-    "write": ("natural", "boundary"),
-}
-"""Fills of the suites that do not take all of them: the writer sees values, not codes."""
+"""Fields that are one of a few words. ``t`` is one of `TABLES`, ``f`` a fill of the suite."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +65,27 @@ class Case:
     t: str = ""
     u: tuple[int, ...] = ()
     l: int = 0  # noqa: E741 - the letter of the id
+    k: int = 0
+    stable: int = 0
+    pair: str = ""
+    all: int = 0
+    world: int = 0
+    inter: int = 0
+    ex: str = ""
+    bucket: int = 0
+    v: tuple[tuple[int, ...], ...] = ()
+    steps: int = 0
+    ub: int = 0
+    fmt: str = ""
+    ue: int = 0
+    tile: str = ""
+    layers: int = 0
+    page: int = 0
+    blocks: int = 0
+    ask: str = ""
+    kpool: int = 0
+    chip: str = ""
+    by: str = ""
     f: str = ""
     s: int = 0
 
@@ -94,23 +98,29 @@ class Case:
         check_geometry(self)
         check_lengths(self)
         check_units(self)
+        self.declared.check(self)
+
+    @property
+    def declared(self) -> Suite:
+        """What its suite says of itself."""
+        return lists.SUITES[self.suite]
 
     @property
     def kind(self) -> str:
-        """``decode``, ``prefill``, ``varqlen``, or empty for suites that score nothing by windows."""
-        kinds = FIELDS[self.suite]
-        if len(kinds) == 1:
-            return next(iter(kinds))
-        return "decode" if self.n else "prefill"
+        """``decode``, ``prefill``, ``varqlen`` ..., or empty for suites without windows."""
+        marks = self.declared.marks
+        if len(marks) == 1:
+            return next(iter(marks))
+        return next((kind for kind, field in marks.items() if getattr(self, field)), "")
 
     @property
     def names(self) -> tuple[str, ...]:
         """The fields this case has, in id order."""
-        return FIELDS[self.suite][self.kind]
+        return self.declared.kinds[self.kind]
 
     @cached_property
     def id(self) -> str:
-        return "-".join([self.suite, *(name + spell(getattr(self, name)) for name in self.names)])
+        return "-".join([self.suite, *(name + spell(name, getattr(self, name)) for name in self.names)])
 
     @property
     def batch(self) -> int:
@@ -120,7 +130,12 @@ class Case:
     @property
     def rows(self) -> int:
         """Number of query rows T, padding included."""
-        by_kind = {"decode": len(self.ctx) * self.n, "prefill": len(self.w), "varqlen": sum(self.q) + self.p}
+        by_kind = {
+            "decode": len(self.ctx) * self.n,
+            "prefill": len(self.w),
+            "varqlen": sum(self.q) + self.p,
+            "replay": self.bucket * self.n,
+        }
         return by_kind.get(self.kind, 1 if self.suite == "layout" else self.r)
 
     @property
@@ -148,14 +163,35 @@ HELP = {
     "n": "query rows a sequence in a decode step (1 + draft tokens)",
     "h": "index heads, a multiple of 16",
     "d": "head dim, 128 or 256",
+    "pair": "RoPE pairing: neox (i, i+32) or interleaved (2i, 2i+1)",
+    "all": "compute_all_q_rope: 1 computes q and weights of rows without a slot too",
     "ctx": "context length of each sequence",
     "q": "query rows of each sequence",
     "p": "padding rows after the last query row",
     "w": "window of each query row, SEQ@START:END or SEQ@START:END+COUNT",
     "c": "rows a chunk when the rows are scored chunk by chunk, 0: all in one (a list in identity)",
+    "world": "ranks that share the keys (DCP world size)",
+    "inter": "positions in a row that one rank holds (DCP interleave size)",
+    "ex": "what ranks exchange: ids (scores with ids) or scores (ids follow from the place)",
+    "bucket": "sequences the step was captured for",
+    "v": "context lengths of each replay, replays by underscore: 255,256_256,257_3",
+    "steps": "draft steps after the verify step",
+    "ub": "micro-batches",
+    "k": "keys a row selects (index_topk; 0: not set, in gate)",
+    "stable": "1: equal scores go to the smallest position",
+    "fmt": "FP8 format: fn (E4M3FN) or fnuz (E4M3FNUZ)",
+    "ue": "1: scales are powers of two (ue8m0)",
+    "tile": "order of an FP8 page: flat, or tiled 16 x 16",
     "t": "table style",
     "u": "schedule units, 0: chosen by the path (a list in schedule and identity)",
     "l": "max_seq_len, 0: the largest length rounded up to 256",
+    "layers": "layers with an indexer",
+    "page": "indexer rows a page",
+    "blocks": "pages of the pool",
+    "ask": "index cache dtype that is asked for",
+    "kpool": "index_kpool of the model, 0: none",
+    "chip": "GPU",
+    "by": "what blocks FP4",
     "f": "fill",
     "s": "seed",
 }
@@ -163,9 +199,7 @@ HELP = {
 
 def parse(text: str) -> Case:
     """The case named by ``text``. Raises `CaseError`, one sentence naming the field and its range."""
-    suite, *tokens = text.strip().split("-")
-    if suite not in SUITES:
-        raise CaseError(f"suite is {suite!r}, allowed are {', '.join(SUITES)}")
+    suite, tokens = _suite_of(text.strip())
     found: dict[str, str] = {}
     for token in tokens:
         name = _field_of(token, suite)
@@ -181,22 +215,33 @@ def parse(text: str) -> Case:
     return Case(suite, **{name: read(name, found[name]) for name in wanted})  # type: ignore[arg-type]
 
 
+def _suite_of(text: str) -> tuple[str, list[str]]:
+    """The suite that ``text`` starts with, and the tokens after it. Raises `CaseError`."""
+    tokens = text.split("-")
+    for count in (2, 1):  # a suite's name may hold a dash
+        name = "-".join(tokens[:count])
+        if name in SUITES:
+            return name, tokens[count:]
+    raise CaseError(f"suite is {short(tokens[0])!r}, allowed are {', '.join(SUITES)}")
+
+
 def _field_of(token: str, suite: str) -> str:
-    names = sorted(HELP, key=len, reverse=True)
-    name = next((name for name in names if token.startswith(name)), None)
-    allowed = sorted({name for kind in FIELDS[suite].values() for name in kind}, key=list(HELP).index)
-    if name is None or name not in allowed:
+    kinds = lists.SUITES[suite].kinds
+    allowed = sorted({name for kind in kinds.values() for name in kind}, key=list(HELP).index)
+    name = next((name for name in sorted(allowed, key=len, reverse=True) if token.startswith(name)), None)
+    if name is None:
         raise CaseError(f"field {short(token)!r} is unknown, suite {suite} has {', '.join(allowed)}")
     return name
 
 
 def _wanted(suite: str, found: set[str]) -> tuple[str, ...]:
-    kinds = FIELDS[suite]
-    if len(kinds) == 1:
-        return next(iter(kinds.values()))
-    if ("n" in found) == ("w" in found):
-        raise CaseError(f"suite {suite} takes field n (decode) or field w (prefill), exactly one of them")
-    wanted = kinds["decode" if "n" in found else "prefill"]
+    declared = lists.SUITES[suite]
+    if len(declared.kinds) == 1:
+        return next(iter(declared.kinds.values()))
+    told = [kind for kind, field in declared.marks.items() if field in found]
+    if len(told) != 1:
+        raise CaseError(_one_kind(declared))
+    wanted = declared.kinds[told[0]]
     extra = sorted(found - set(wanted))
     if extra:
         raise CaseError(
@@ -205,11 +250,15 @@ def _wanted(suite: str, found: set[str]) -> tuple[str, ...]:
     return wanted
 
 
+def _one_kind(declared: Suite) -> str:
+    ways = " or ".join(f"field {field} ({kind})" for kind, field in declared.marks.items())
+    return f"suite {declared.name} takes {ways}, exactly one of them"
+
+
 def _check_kind(case: Case) -> None:
-    if len(FIELDS[case.suite]) == 2 and bool(case.n) == bool(case.w):
-        raise CaseError(
-            f"suite {case.suite} takes field n (decode) or field w (prefill), exactly one of them"
-        )
+    declared = case.declared
+    if len(declared.kinds) > 1 and sum(bool(getattr(case, name)) for name in declared.marks.values()) != 1:
+        raise CaseError(_one_kind(declared))
     for field in fields(Case)[1:]:
         if field.name not in case.names and getattr(case, field.name) != field.default:
             raise CaseError(
@@ -220,8 +269,12 @@ def _check_kind(case: Case) -> None:
 def _check_names(case: Case) -> None:
     if "t" in case.names and case.t not in TABLES:
         raise CaseError(f"field t is {short(case.t)!r}, allowed are {', '.join(TABLES)}")
-    allowed = SUITE_FILLS.get(case.suite, tuple(FILLS))
+    allowed = tuple(case.declared.fills)
     if "f" in case.names and case.f not in allowed:
         raise CaseError(
             f"field f is {short(case.f)!r}, allowed in suite {case.suite} are {', '.join(allowed)}"
         )
+    for name in set(WORDS) & set(case.names):
+        if getattr(case, name) not in WORDS[name]:
+            given = short(getattr(case, name))
+            raise CaseError(f"field {name} is {given!r}, allowed are {', '.join(WORDS[name])}")

@@ -19,6 +19,7 @@ from harness.judge.compare import Difference
 from harness.judge.coordinates import Grid, pattern
 from harness.judge.verdict import Grade, Status, Verdict
 from harness.paths.base import Outcome, Path
+from harness.paths.oracle import OraclePath
 
 STRENGTH = (Grade.EXACT, Grade.ORDERED, Grade.BOUNDED, Grade.NONE)
 ADDED = ("over_budget", "launches", "loads", "stores")
@@ -39,8 +40,20 @@ class Book:
 
     def ask(self, request: Any) -> Any:
         """The path's answer to ``request``; its findings and facts are kept. Raises `Unsupported`."""
+        return self._asked(self.path, request)
+
+    def stage(self, request: Any) -> Any:
+        """The path's answer, or the oracle's where the path has no such operation.
+
+        For suites that need more stages than they are about. ``facts["subjects"]`` says who answered.
+        """
+        return self._asked(self.path if type(request) in self.path.table else OraclePath(), request)
+
+    def _asked(self, path: Path, request: Any) -> Any:
         before = untouched.digests(request)
-        outcome: Outcome = self.path.run(request)
+        outcome: Outcome = path.run(request)
+        subject = str(outcome.facts.get("subject", path.name))
+        self.facts.setdefault("subjects", {})[type(request).__name__] = subject
         self.findings.extend((*outcome.findings, *untouched.changed(request, before)))
         for key, value in outcome.facts.items():
             if key in ADDED and isinstance(value, int):

@@ -20,7 +20,8 @@ from harness.judge import compare
 from harness.judge.bits import MINUS_INFINITY
 from harness.judge.coordinates import Grid, pattern
 from harness.judge.verdict import Grade, Verdict
-from harness.paths.base import DecodeScores, Path, Planes
+from harness.paths.base import Path
+from harness.paths.requests.scoring import DecodeScores, Planes
 from oracles import formats, layout
 from oracles.scalar import layout as scalar
 

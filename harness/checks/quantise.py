@@ -16,7 +16,8 @@ from harness.fill import fill_values
 from harness.judge import compare
 from harness.judge.compare import Difference
 from harness.judge.verdict import Grade, Verdict
-from harness.paths.base import Path, Quantise
+from harness.paths.base import Path
+from harness.paths.requests.writing import Quantise
 from oracles import formats, layout
 from oracles.scalar import formats as scalar
 

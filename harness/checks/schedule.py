@@ -18,7 +18,8 @@ from harness.checks.book import Book
 from harness.judge import compare
 from harness.judge.compare import Difference
 from harness.judge.verdict import Grade, Verdict
-from harness.paths.base import DecodeSchedule, Path, PrefillSchedule, Unsupported
+from harness.paths.base import Path, Unsupported
+from harness.paths.requests.scoring import DecodeSchedule, PrefillSchedule
 from oracles import schedule
 from oracles.windows import Windows
 

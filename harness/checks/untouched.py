@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from harness.findings import Finding
-from harness.paths.base import WriteKeys
+from harness.paths.requests.writing import WriteKeys
 
 WRITTEN = {WriteKeys: ("k_codes", "k_scales")}
 """Fields that a request asks the path to write, besides ``out``."""

@@ -15,7 +15,8 @@ from harness.checks.decode import SPILLED
 from harness.fill.inputs import Inputs, build
 from harness.judge import compare, wanted
 from harness.judge.verdict import Grade, Verdict
-from harness.paths.base import Path, VarqlenWindows
+from harness.paths.base import Path
+from harness.paths.requests.scoring import VarqlenWindows
 
 FIELDS = ("sequence", "start", "end")
 

@@ -17,7 +17,8 @@ from harness.fill import fill_values, noise, pages
 from harness.judge import compare
 from harness.judge.compare import Difference
 from harness.judge.verdict import Grade, Verdict
-from harness.paths.base import Path, WriteKeys
+from harness.paths.base import Path
+from harness.paths.requests.writing import WriteKeys
 from oracles import formats, layout
 
 FIELDS = {

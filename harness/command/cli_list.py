@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 
 from harness import exits
-from harness.case import case_lists, cases
+from harness.case import case_lists, cases, lists
 from harness.paths import registry
 
 WHAT = ("cases", "paths", "suites", "fills")
-FIELDS_HELP = "\n".join(f"  {name:<5}{meaning}" for name, meaning in cases.HELP.items())
+FIELDS_HELP = "\n".join(f"  {name:<8}{meaning}" for name, meaning in cases.HELP.items())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +30,12 @@ def main(args: argparse.Namespace) -> int:
     return exits.AGREE
 
 
+def _fills() -> Iterator[tuple[str, str]]:
+    for suite in lists.SUITES.values():
+        if any("f" in names for names in suite.kinds.values()):
+            yield from suite.fills.items()
+
+
 def _lines(args: argparse.Namespace) -> list[str]:
     if args.what == "cases":
         chosen = args.suite or cases.SUITES
@@ -36,8 +43,10 @@ def _lines(args: argparse.Namespace) -> list[str]:
     if args.what == "paths":
         return [f"{name:<10}{entry.about}" for name, entry in registry.PATHS.items()]
     if args.what == "fills":
-        return [f"{name:<10}{about}" for name, about in cases.FILLS.items()]
-    counts = {
-        suite: [len(case_lists.listed(suite, size)) for size in ("smoke", "full")] for suite in cases.SUITES
-    }
-    return [f"{suite:<10}{smoke:5} smoke{full:6} full" for suite, (smoke, full) in counts.items()]
+        return list(dict.fromkeys(f"{name:<10}{about}" for name, about in _fills()))
+    return [_suite_line(suite) for suite in cases.SUITES]
+
+
+def _suite_line(suite: str) -> str:
+    smoke, full = (len(case_lists.listed(suite, size)) for size in case_lists.LISTS)
+    return f"{suite:<12}{smoke:5} smoke{full:6} full   {lists.SUITES[suite].about}"

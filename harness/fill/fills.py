@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness.case.cases import FILLS
+from harness.case.suite import FILLS
 from harness.fill import fill_address, fill_values, noise
 
 __all__ = ["FILLS", "Filled", "Shape", "fill", "window"]

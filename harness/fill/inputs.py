@@ -19,7 +19,7 @@ from harness.fill import fills, pages
 from harness.fill.fills import Filled
 from harness.judge import bits
 from harness.judge.coordinates import Grid, token_in_sequence
-from harness.paths.base import DecodeScores, Planes, PrefillScores, VarqlenScores
+from harness.paths.requests.scoring import DecodeScores, Planes, PrefillScores, VarqlenScores
 from oracles import layout, windows
 
 HUGE = 2.0**120

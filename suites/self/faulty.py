@@ -16,12 +16,13 @@ from torch import Tensor
 from harness.findings import Finding
 from harness.paths import base
 from harness.paths.oracle import OraclePath
+from harness.paths.requests import scoring, writing
 from oracles import formats, layout, score
 from oracles.formats import PRODUCTION, QuantRule
 from oracles.trees import Tree, one_chain
 from oracles.windows import Windows
 
-Planes = base.Planes
+Planes = scoring.Planes
 LOOP = Tree("loop", one_chain, 0, scale="after", step="rounded")
 POSITION = torch.arange(64)
 BENT = torch.tensor([layout.bent_row(row) for row in range(64)])
@@ -67,7 +68,7 @@ class FaultyPath(OraclePath):
             return replace(outcome, value=self.stored(outcome.value, rows, request))
         return outcome
 
-    def decode_schedule(self, request: base.DecodeSchedule) -> base.Outcome:
+    def decode_schedule(self, request: scoring.DecodeSchedule) -> base.Outcome:
         if self.builds_short:
             slots = -(-request.units // request.next_n) + len(request.context_lens)
             roomy = replace(request, units=slots * request.next_n)
@@ -76,17 +77,17 @@ class FaultyPath(OraclePath):
             )
         return base.Outcome(self.entries(super().decode_schedule(request).value))
 
-    def prefill_schedule(self, request: base.PrefillSchedule) -> base.Outcome:
+    def prefill_schedule(self, request: scoring.PrefillSchedule) -> base.Outcome:
         if self.builds_short:
             roomy = replace(request, units=max(request.units, len(request.row_seq)))
             return base.Outcome(super().prefill_schedule(roomy).value[: request.units])
         return base.Outcome(self.entries(super().prefill_schedule(request).value))
 
-    def quantise(self, request: base.Quantise) -> base.Outcome:
+    def quantise(self, request: writing.Quantise) -> base.Outcome:
         codes, scales = formats.quantise(request.x, self.rule)
         return base.Outcome((layout.pack_nibbles(codes, order=self.packing), scales))
 
-    def write_keys(self, request: base.WriteKeys) -> base.Outcome:
+    def write_keys(self, request: writing.WriteKeys) -> base.Outcome:
         codes, scales = formats.quantise(request.k, self.rule)
         if self.packing == "high-first":
             codes = codes.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)

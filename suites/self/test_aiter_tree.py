@@ -10,9 +10,10 @@ from types import ModuleType
 import pytest
 import torch
 
-from harness.paths import aiter_tree
 from harness.paths.aiter import AiterPath
-from harness.paths.base import DecodeSchedule, Unsupported
+from harness.paths.aiter import tree as aiter_tree
+from harness.paths.base import Unsupported
+from harness.paths.requests.scoring import DecodeSchedule
 
 MODULE = "aiter.ops.kernels.scorer"
 FILE = "aiter/ops/kernels/scorer.py"

@@ -7,6 +7,7 @@ import pytest
 from harness.case import cases
 from harness.case.case_lists import LISTS, listed
 from harness.case.cases import Case
+from harness.case.suite import FILLS
 
 SCORING = ("decode", "prefill", "varqlen", "identity")
 EDGES = {0, 1, *(edge + step for edge in (16, 64, 256, 2048) for step in (-1, 0, 1))}
@@ -47,7 +48,7 @@ def test_the_spread_over_each_field(which: str) -> None:
             {"address"} if suite == "identity" else set()
         )
     for suite in ("decode", "prefill"):
-        assert {case.f for case in listed(suite, which)} == set(cases.FILLS)
+        assert {case.f for case in listed(suite, which)} == set(FILLS)
         assert {case.t for case in listed(suite, which)} >= {"shuffled", "tight", "wide", "strided"}
     assert not any(case.t == "identity" for case in scoring(which))
 

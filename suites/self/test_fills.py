@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.case.cases import FILLS, Case, parse
+from harness.case.cases import Case, parse
+from harness.case.suite import FILLS
 from harness.fill import fill_address, fill_values, fills, inputs, noise, pages
 from harness.fill.fills import Filled, Shape, fill
 from harness.judge import bits, wanted

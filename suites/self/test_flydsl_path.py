@@ -15,18 +15,17 @@ from harness.case import cases
 from harness.fill import inputs, pages
 from harness.fill.inputs import Inputs
 from harness.judge import compare
-from harness.paths.base import (
+from harness.paths.base import Outcome
+from harness.paths.flydsl import FlydslPath, abi, schedules
+from harness.paths.requests.scoring import (
     DecodeSchedule,
     DecodeScores,
-    Outcome,
     Planes,
     PrefillSchedule,
     PrefillScores,
-    Quantise,
     VarqlenWindows,
-    WriteKeys,
 )
-from harness.paths.flydsl import FlydslPath, abi, schedules
+from harness.paths.requests.writing import Quantise, WriteKeys
 from oracles import formats, layout, schedule, score, windows
 from oracles.windows import Windows
 

@@ -19,6 +19,7 @@ from harness.judge.verdict import Grade, Status, Verdict
 from harness.paths import base
 from harness.paths.base import Outcome
 from harness.paths.oracle import OraclePath
+from harness.paths.requests import scoring
 
 DECODE = "decode-n2-h32-d128-ctx300,65-tshuffled-u0-l0-fbytes-s1"
 NATURAL = "decode-n2-h32-d128-ctx300,65-tshuffled-u0-l0-fnatural-s1"
@@ -151,7 +152,7 @@ def test_a_path_that_refuses_to_refuse_differs() -> None:
         return outcome
 
     class Short(Changed):
-        def decode_schedule(self, request: base.DecodeSchedule) -> Outcome:
+        def decode_schedule(self, request: scoring.DecodeSchedule) -> Outcome:
             try:
                 return super().decode_schedule(request)
             except ValueError:

@@ -13,8 +13,10 @@ from harness.case.cases import parse
 from harness.checks import untouched
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status
-from harness.paths.base import DecodeScores, Outcome, PrefillSchedule, WriteKeys
+from harness.paths.base import Outcome
 from harness.paths.oracle import OraclePath
+from harness.paths.requests.scoring import DecodeScores, PrefillSchedule
+from harness.paths.requests.writing import WriteKeys
 
 CASE = "decode-n2-h16-d128-ctx70,300-tstrided-u8-l0-fbytes-s1"
 

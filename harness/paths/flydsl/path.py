@@ -19,18 +19,23 @@ from harness.emulator.program import UnsupportedOperation
 from harness.paths import base
 from harness.paths.flydsl import schedules
 from harness.paths.flydsl.abi import GROUP
+from harness.paths.requests import scoring, writing
 
 SCORER = ("out", "q_codes", "q_scales", "k_codes", "k_scales", "block_tables", "weights", "schedule")
 """Tensor arguments of the scorers' launchers, in order: names of the operands in findings."""
 QUANTISER = ("codes", "scales", "x")
 WRITER = ("k_codes", "k_scales", "k", "slots")
 PLANES = SCORER[1:7]
+TREES = {scoring.DecodeScores: "decode", scoring.PrefillScores: "prefill", scoring.VarqlenScores: "prefill"}
+PARTS = ()
+"""Modules that answer the requests of other areas, each by a function ``answers(path)``."""
 
 
 class FlydslPath(base.Path):
     """In-tree kernels; live on a gfx950, emulated elsewhere."""
 
     name: ClassVar[str] = "flydsl"
+    parts = PARTS
 
     def __init__(self) -> None:
         self._live = on_gfx950()
@@ -48,40 +53,44 @@ class FlydslPath(base.Path):
 
     def answers(self) -> Mapping[type, Callable[[Any], base.Outcome]]:
         return {
-            base.DecodeSchedule: self._decode_schedule,
-            base.PrefillSchedule: self._prefill_schedule,
-            base.VarqlenWindows: self._varqlen_windows,
-            base.DecodeScores: self._decode_scores,
-            base.PrefillScores: self._prefill_scores,
-            base.VarqlenScores: self._varqlen_scores,
-            base.Quantise: self._quantise,
-            base.WriteKeys: self._write_keys,
+            scoring.DecodeSchedule: self._decode_schedule,
+            scoring.PrefillSchedule: self._prefill_schedule,
+            scoring.VarqlenWindows: self._varqlen_windows,
+            scoring.DecodeScores: self._decode_scores,
+            scoring.PrefillScores: self._prefill_scores,
+            scoring.VarqlenScores: self._varqlen_scores,
+            writing.Quantise: self._quantise,
+            writing.WriteKeys: self._write_keys,
         }
 
     def tree(self, request: Any) -> str | None:
         """The kernels keep production's order of summation: one tree each for decode and prefill."""
-        trees = {base.DecodeScores: "decode", base.PrefillScores: "prefill", base.VarqlenScores: "prefill"}
+        trees = {
+            scoring.DecodeScores: "decode",
+            scoring.PrefillScores: "prefill",
+            scoring.VarqlenScores: "prefill",
+        }
         return trees.get(type(request))
 
     def provenance(self) -> dict[str, Any]:
         return {"flydsl": metadata.version("flydsl"), "kernels": "in-tree", "executor": self.executor}
 
-    def _decode_schedule(self, request: base.DecodeSchedule) -> base.Outcome:
+    def _decode_schedule(self, request: scoring.DecodeSchedule) -> base.Outcome:
         made = schedules.decode_schedule(
             request.context_lens, units=request.units, next_n=request.next_n, max_seq_len=request.max_seq_len
         )
         return base.Outcome(made, facts={"executor": "torch"})
 
-    def _prefill_schedule(self, request: base.PrefillSchedule) -> base.Outcome:
+    def _prefill_schedule(self, request: scoring.PrefillSchedule) -> base.Outcome:
         windows = (request.row_seq, request.row_start, request.row_end)
         made = schedules.prefill_schedule(*windows, units=request.units, max_seq_len=request.max_seq_len)
         return base.Outcome(made, facts={"executor": "torch"})
 
-    def _varqlen_windows(self, request: base.VarqlenWindows) -> base.Outcome:
+    def _varqlen_windows(self, request: scoring.VarqlenWindows) -> base.Outcome:
         made = schedules.varqlen_windows(request.cu_seq_q, request.context_lens, request.total_q)
         return base.Outcome(made, facts={"executor": "torch"})
 
-    def _decode_scores(self, request: base.DecodeScores) -> base.Outcome:
+    def _decode_scores(self, request: scoring.DecodeScores) -> base.Outcome:
         own = {
             "context_lens": self._put(request.context_lens),
             "next_n": request.next_n,
@@ -89,12 +98,12 @@ class FlydslPath(base.Path):
         }
         return self._scores(request, self._host.decode_scores, own)
 
-    def _prefill_scores(self, request: base.PrefillScores) -> base.Outcome:
+    def _prefill_scores(self, request: scoring.PrefillScores) -> base.Outcome:
         fields = ("row_seq", "row_start", "row_end", "schedule")
         own = {field: self._put(getattr(request, field)) for field in fields}
         return self._scores(request, self._host.prefill_scores, own)
 
-    def _varqlen_scores(self, request: base.VarqlenScores) -> base.Outcome:
+    def _varqlen_scores(self, request: scoring.VarqlenScores) -> base.Outcome:
         own = {field: self._put(getattr(request, field)) for field in ("cu_seq_q", "context_lens")}
         return self._scores(request, self._host.varqlen_scores, own)
 
@@ -113,14 +122,14 @@ class FlydslPath(base.Path):
         value = outcome.value if request.out is None else self._back(outcome.value, request.out)
         return base.Outcome(value, outcome.findings, outcome.facts)
 
-    def _quantise(self, request: base.Quantise) -> base.Outcome:
+    def _quantise(self, request: writing.Quantise) -> base.Outcome:
         x = self._put(request.x)
         rows, dim = x.shape
         sizes = {"codes": (rows, dim // 2), "scales": (rows, dim // GROUP)}
         expected = {name: torch.ones(size, dtype=torch.bool) for name, size in sizes.items()}
         return self._launch(lambda: self._host.quantise(x, stream=self._stream), QUANTISER, expected=expected)
 
-    def _write_keys(self, request: base.WriteKeys) -> base.Outcome:
+    def _write_keys(self, request: writing.WriteKeys) -> base.Outcome:
         k, slots = self._put(request.k), self._put(request.slots)
         planes = (self._put(request.k_codes), self._put(request.k_scales))
         outcome = self._launch(lambda: self._host.write_keys(k, slots, *planes, stream=self._stream), WRITER)

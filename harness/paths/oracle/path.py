@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from harness.paths import base
+from harness.paths.requests import scoring, writing
 from oracles import formats, layout, schedule, score, windows
 from oracles.trees import Tree
 from oracles.windows import Windows
@@ -20,10 +21,15 @@ from oracles.windows import Windows
 CHUNK = schedule.BLOCK_K
 
 
+PARTS = ()
+"""Modules that answer the requests of other areas, each by a function ``answers(path)``."""
+
+
 class OraclePath(base.Path):
     """Answers by ``oracles``; scores under the tree of the kernel the request belongs to."""
 
     name = "oracle"
+    parts = PARTS
 
     @property
     def executor(self) -> str:
@@ -31,14 +37,14 @@ class OraclePath(base.Path):
 
     def answers(self) -> Mapping[type, Callable[[Any], base.Outcome]]:
         return {
-            base.DecodeSchedule: self.decode_schedule,
-            base.PrefillSchedule: self.prefill_schedule,
-            base.VarqlenWindows: self.varqlen_windows,
-            base.DecodeScores: self.decode,
-            base.PrefillScores: self.prefill,
-            base.VarqlenScores: self.varqlen,
-            base.Quantise: self.quantise,
-            base.WriteKeys: self.write_keys,
+            scoring.DecodeSchedule: self.decode_schedule,
+            scoring.PrefillSchedule: self.prefill_schedule,
+            scoring.VarqlenWindows: self.varqlen_windows,
+            scoring.DecodeScores: self.decode,
+            scoring.PrefillScores: self.prefill,
+            scoring.VarqlenScores: self.varqlen,
+            writing.Quantise: self.quantise,
+            writing.WriteKeys: self.write_keys,
         }
 
     def tree(self, request: Any) -> str | None:
@@ -46,9 +52,9 @@ class OraclePath(base.Path):
 
     def how(self, request: Any) -> str | Tree:
         """The order in which heads are added up; what `tree` declares."""
-        return "decode" if isinstance(request, base.DecodeScores) else "prefill"
+        return "decode" if isinstance(request, scoring.DecodeScores) else "prefill"
 
-    def decode_schedule(self, request: base.DecodeSchedule) -> base.Outcome:
+    def decode_schedule(self, request: scoring.DecodeSchedule) -> base.Outcome:
         return base.Outcome(
             schedule.decode_schedule(
                 request.context_lens,
@@ -58,30 +64,30 @@ class OraclePath(base.Path):
             )
         )
 
-    def prefill_schedule(self, request: base.PrefillSchedule) -> base.Outcome:
+    def prefill_schedule(self, request: scoring.PrefillSchedule) -> base.Outcome:
         rows = windows.prefill_windows(request.row_seq, request.row_start, request.row_end)
         return base.Outcome(
             schedule.prefill_schedule(rows, units=request.units, max_seq_len=request.max_seq_len)
         )
 
-    def varqlen_windows(self, request: base.VarqlenWindows) -> base.Outcome:
+    def varqlen_windows(self, request: scoring.VarqlenWindows) -> base.Outcome:
         made = windows.varqlen_windows(request.cu_seq_q, request.context_lens, request.total_q)
         return base.Outcome(tuple(part.to(torch.int32) for part in (made.seq, made.start, made.end)))
 
-    def decode(self, request: base.DecodeScores) -> base.Outcome:
+    def decode(self, request: scoring.DecodeScores) -> base.Outcome:
         rows = windows.decode_windows(request.context_lens, request.next_n)
         entries = (
             None if request.schedule is None else request.schedule[:, [0, 1, 2]][request.schedule[:, 3] > 0]
         )
         return self._scores(request, rows, entries)
 
-    def prefill(self, request: base.PrefillScores) -> base.Outcome:
+    def prefill(self, request: scoring.PrefillScores) -> base.Outcome:
         rows = windows.prefill_windows(request.row_seq, request.row_start, request.row_end)
         busy = None if request.schedule is None else request.schedule[:, 4] < request.schedule[:, 5]
         entries = None if request.schedule is None else request.schedule[busy][:, [0, 2, 3]]
         return self._scores(request, rows, entries)
 
-    def varqlen(self, request: base.VarqlenScores) -> base.Outcome:
+    def varqlen(self, request: scoring.VarqlenScores) -> base.Outcome:
         rows = windows.varqlen_windows(
             request.cu_seq_q, request.context_lens, request.planes.q_codes.shape[0]
         )
@@ -89,7 +95,7 @@ class OraclePath(base.Path):
 
     def _scores(self, request: Any, rows: Windows, entries: Tensor | None) -> base.Outcome:
         """Score ``rows``; with ``entries`` int32 [E, 3] (row, first chunk, count) only their chunks."""
-        planes: base.Planes = request.planes
+        planes: scoring.Planes = request.planes
         made = score.score_windows(
             planes.q_codes,
             planes.q_scales,
@@ -113,11 +119,11 @@ class OraclePath(base.Path):
         out[visible] = made.value[visible]
         return base.Outcome(out, facts={"over_budget": made.over_budget})
 
-    def quantise(self, request: base.Quantise) -> base.Outcome:
+    def quantise(self, request: writing.Quantise) -> base.Outcome:
         codes, scales = formats.quantise(request.x, formats.PRODUCTION)
         return base.Outcome((layout.pack_nibbles(codes), scales))
 
-    def write_keys(self, request: base.WriteKeys) -> base.Outcome:
+    def write_keys(self, request: writing.WriteKeys) -> base.Outcome:
         codes, scales = formats.quantise(request.k, formats.PRODUCTION)
         layout.write_keys(request.k_codes, request.k_scales, codes, scales, request.slots)
         return base.Outcome((request.k_codes, request.k_scales))

@@ -22,16 +22,14 @@ from torch import Tensor
 
 from harness.emulator import backend
 from harness.emulator.program import UnsupportedOperation
-from harness.paths import aiter_tree
-from harness.paths.base import (
+from harness.paths.aiter import tree as aiter_tree
+from harness.paths.base import Outcome, Path, Unsupported
+from harness.paths.requests.scoring import (
     DecodeSchedule,
     DecodeScores,
-    Outcome,
-    Path,
     Planes,
     PrefillSchedule,
     PrefillScores,
-    Unsupported,
     VarqlenScores,
     VarqlenWindows,
 )
@@ -53,10 +51,15 @@ _TENSORS = ("out", "q_codes", "q_scales", "k_codes", "k_scales", "block_tables",
 _PLANES = ("q_fp4", "q_scale", "kv_cache", "kv_scale", "block_tables", "weights")
 
 
+PARTS = ()
+"""Modules that answer the requests of other areas, each by a function ``answers(path)``."""
+
+
 class AiterPath(Path):
     """aiter from a source tree, or the installed one when ``tree`` is None."""
 
     name: ClassVar[str] = "aiter"
+    parts = PARTS
 
     def __init__(self, tree: FilePath | None = None) -> None:
         self._tree = tree
