@@ -11,6 +11,7 @@ plugin makes one under ``--results`` as soon as it sees that comparisons were co
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,13 +30,16 @@ from suites import guards
 
 FOLDER = pytest.StashKey[Path]()
 JOURNAL = pytest.StashKey[store.Journal]()
+PATHS = pytest.StashKey[Sequence[registry.Choice]]()
 SECONDS_A_CASE = 600
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("fp4 indexer harness")
-    group.addoption("--path", default=registry.DEFAULT, help="path under test: " + ", ".join(registry.PATHS))
-    group.addoption("--aiter", type=Path, metavar="DIR", help="aiter source tree, for --path aiter")
+    names = ", ".join(registry.PATHS)
+    group.addoption("--path", action="append", default=[], help=f"path under test, repeatable: {names}")
+    for option, source in registry.SOURCES.items():
+        group.addoption(f"--{option}", type=Path, metavar="DIR", help=f"directory of {source.what}")
     group.addoption("--cases", default="smoke", choices=("smoke", "full"), help="which list of cases")
     group.addoption(
         "--suite", action="append", default=[], choices=cases.SUITES, help="only this suite (repeatable)"
@@ -49,13 +53,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "suite(name): the suite whose listed cases this test runs")
+    try:
+        config.stash[PATHS] = chosen(config.option)
+    except (exits.InputError, exits.CannotRun) as error:
+        raise pytest.UsageError(str(error)) from None
     if is_worker(config):
         config.stash[FOLDER] = Path(worker_input(config)["run_folder"])
         return
-    try:
-        registry.entry(config.option.path)
-    except exits.InputError as error:
-        raise pytest.UsageError(str(error)) from None
     config.stash[FOLDER] = config.option.run_folder or config.option.results / "runs" / store.new_id()
     if config.option.run_folder:
         guards.watch_parent()
@@ -73,12 +77,26 @@ def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     plan(node.config, sum(map(names_case, ids)))
 
 
+def chosen(option: Any) -> tuple[registry.Choice, ...]:
+    """The paths under test. Raises `InputError` or `CannotRun`."""
+    trees = registry.Trees(**{name: getattr(option, name) for name in registry.SOURCES})
+    return registry.choose(option.path, trees)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each listed case on each path; the path is part of the name where there are several."""
     if "case" not in metafunc.fixturenames:
         return
-    suite = suite_of(metafunc.definition)
-    listed = case_lists.listed(suite, metafunc.config.option.cases)
-    metafunc.parametrize("case", listed, ids=[case.id for case in listed])
+    suite, paths = suite_of(metafunc.definition), metafunc.config.stash[PATHS]
+    asked = suite in metafunc.config.option.suite
+    pairs = [
+        (case, choice)
+        for choice in paths
+        if asked or suite in (registry.entry(choice.name).suites or cases.SUITES)
+        for case in case_lists.listed(suite, metafunc.config.option.cases)
+    ]
+    names = [case.id if len(paths) == 1 else f"{case.id}~{choice.name}" for case, choice in pairs]
+    metafunc.parametrize(("case", "choice"), pairs, ids=names)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -98,27 +116,30 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 @pytest.fixture(scope="session")
-def path_under_test(request: pytest.FixtureRequest) -> Callable[[], Any]:
-    """Makes the path at the first call; later calls get the same one, or the same refusal."""
-    made: list[Any] = []
+def path_under_test() -> Callable[[registry.Choice], Any]:
+    """Makes a path at the first call; later calls get the same one, or the same refusal."""
+    made: dict[registry.Choice, Any] = {}
 
-    def make() -> Any:
-        if not made:
-            option = request.config.option
+    def make(choice: registry.Choice) -> Any:
+        if choice not in made:
             guards.share_cores()
             try:
-                made.append(registry.create(option.path, option.aiter))
+                made[choice] = registry.create(choice)
             except (exits.InputError, exits.CannotRun) as error:
-                made.append(error)
-        if isinstance(made[0], Exception):
-            raise made[0]
-        return made[0]
+                made[choice] = error
+        if isinstance(made[choice], Exception):
+            raise made[choice]
+        return made[choice]
 
     return make
 
 
 @pytest.fixture
-def judge(request: pytest.FixtureRequest, path_under_test: Callable[[], Any]) -> Callable[[Case], Verdict]:
+def judge(
+    request: pytest.FixtureRequest,
+    choice: registry.Choice,
+    path_under_test: Callable[[registry.Choice], Any],
+) -> Callable[[Case], Verdict]:
     """Runs a case, records the verdict, and passes, skips or fails the test by it."""
     option = request.config.option
     journal = journal_of(request.config)
@@ -126,18 +147,19 @@ def judge(request: pytest.FixtureRequest, path_under_test: Callable[[], Any]) ->
     def judged(case: Case) -> Verdict:
         from harness import runner
 
-        journal.start(case.id)
+        journal.start(case.id, choice.name)
         try:
-            path, book = path_under_test(), ledger.load()
+            path, book = path_under_test(choice), ledger.load()
             with guards.time_limit(option.limit):
                 verdict = runner.run(case, path, book)
         except (exits.InputError, exits.CannotRun) as error:
-            verdict = could_not_run(case, option, str(error))
+            verdict = could_not_run(case, choice, str(error))
         except Exception as error:  # whatever it is, the case is recorded
-            verdict = could_not_run(case, option, f"{type(error).__name__}: {error}")
+            verdict = could_not_run(case, choice, f"{type(error).__name__}: {error}")
         record = verdict.to_record()
         journal.verdict(record)
-        if verdict.status is Status.UNSUPPORTED and not exits.refused(record, option.suite):
+        alone = len(request.config.stash[PATHS]) == 1
+        if verdict.status is Status.UNSUPPORTED and not exits.refused(record, option.suite if alone else ()):
             pytest.skip(verdict.reason)
         if not verdict.green:
             pytest.fail(verdict.text(), pytrace=False)
@@ -152,7 +174,9 @@ def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any
     config = sched.config
     if names_case(crashitem):
         reason = "the worker process died while it ran this case"
-        verdict = could_not_run(cases.parse(case_id(crashitem)), config.option, reason)
+        text, name = case_id(crashitem)
+        choice = next(one for one in config.stash[PATHS] if name in ("", one.name))
+        verdict = could_not_run(cases.parse(text), choice, reason)
         journal_of(config).verdict(verdict.to_record())
 
 
@@ -176,7 +200,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         return
     run = store.Run(config.stash[FOLDER])
     records = store.load(run).records
-    terminalreporter.section(f"path {config.option.path}, run {run.id}")
+    terminalreporter.section(f"path {', '.join(one.name for one in config.stash[PATHS])}, run {run.id}")
     text = summary.plain(records, ledger.load(), stale=stale_entries(config, records))
     terminalreporter.write_line(f"{text}\nrecorded in {run.folder}")
 
@@ -213,14 +237,16 @@ def names_case(nodeid: str) -> bool:
     if "indexer/test_" not in nodeid or not nodeid.endswith("]"):
         return False
     try:
-        cases.parse(case_id(nodeid))
+        cases.parse(case_id(nodeid)[0])
     except CaseError:  # pytest's own name for a suite that lists nothing
         return False
     return True
 
 
-def case_id(nodeid: str) -> str:
-    return nodeid.split("[", 1)[1].removesuffix("]")
+def case_id(nodeid: str) -> tuple[str, str]:
+    """The case's id and the path's name (empty where there is one path) in a test's name."""
+    text, _, name = nodeid.split("[", 1)[1].removesuffix("]").partition("~")
+    return text, name
 
 
 def keeps_run(config: pytest.Config) -> bool:
@@ -247,7 +273,7 @@ def plan(config: pytest.Config, count: int) -> None:
         "engine": "pytest",
     }
     if not config.stash[FOLDER].is_dir():
-        about = provenance.collect(path=option.path, aiter=option.aiter, arguments=arguments)
+        about = provenance.collect(config.stash[PATHS], arguments)
         try:
             store.create(option.results, about, run_id=config.stash[FOLDER].name)
         except exits.InputError as error:
@@ -262,8 +288,8 @@ def journal_of(config: pytest.Config) -> store.Journal:
     return config.stash[JOURNAL]
 
 
-def could_not_run(case: Case, option: Any, reason: str) -> Verdict:
+def could_not_run(case: Case, choice: registry.Choice, reason: str) -> Verdict:
     """The verdict of a case that never reached its path, or took its process down."""
-    tree = f" --aiter {option.aiter}" if option.aiter else ""
-    rerun = f"python -m harness check {case.id} --path {option.path}{tree}"
-    return Verdict(case.id, case.suite, option.path, "none", Status.ERROR, reason=reason, rerun=rerun)
+    words = ["python", "-m", "harness", "check", case.id, "--path", choice.name, *choice.trees.options()]
+    rerun = shlex.join(words)
+    return Verdict(case.id, case.suite, choice.name, "none", Status.ERROR, reason=reason, rerun=rerun)

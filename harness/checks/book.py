@@ -17,7 +17,7 @@ from harness.checks import untouched
 from harness.findings import Finding
 from harness.judge.compare import Difference
 from harness.judge.coordinates import Grid, pattern
-from harness.judge.verdict import Grade, Status, Verdict
+from harness.judge.verdict import SUBJECTS, Grade, Status, Verdict
 from harness.paths.base import Outcome, Path
 from harness.paths.oracle import OraclePath
 
@@ -45,15 +45,18 @@ class Book:
     def stage(self, request: Any) -> Any:
         """The path's answer, or the oracle's where the path has no such operation.
 
-        For suites that need more stages than they are about. ``facts["subjects"]`` says who answered.
+        For suites that need more stages than they are about. ``facts[SUBJECTS]`` says who answered.
         """
         return self._asked(self.path if type(request) in self.path.table else OraclePath(), request)
 
     def _asked(self, path: Path, request: Any) -> Any:
         before = untouched.digests(request)
         outcome: Outcome = path.run(request)
-        subject = str(outcome.facts.get("subject", path.name))
-        self.facts.setdefault("subjects", {})[type(request).__name__] = subject
+        subject, executor = (
+            outcome.facts.get("subject", path.name),
+            outcome.facts.get("executor", path.executor),
+        )
+        self.facts.setdefault(SUBJECTS, {})[type(request).__name__] = f"{subject} ({executor})"
         self.findings.extend((*outcome.findings, *untouched.changed(request, before)))
         for key, value in outcome.facts.items():
             if key in ADDED and isinstance(value, int):

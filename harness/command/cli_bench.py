@@ -44,7 +44,7 @@ def check(arguments: argparse.Namespace) -> None:
     if arguments.heads % 16 or not 16 <= arguments.heads <= 128:
         raise InputError(f"--heads is {arguments.heads}, allowed are multiples of 16 from 16 to 128")
     if arguments.aiter is not None:
-        registry.check("aiter", arguments.aiter)
+        registry.choose(["aiter"], registry.Trees(arguments.aiter))
     if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
         raise InputError(f"--json {arguments.json} is in a folder that does not exist")
 
@@ -97,7 +97,7 @@ def measure(rows: int, keys: int, heads: int, aiter: Path | None) -> list[dict[s
     ]
     for name, tree in (("flydsl", None), ("aiter", aiter)):
         if name == "flydsl" or tree is not None:
-            path = registry.create(name, tree)
+            path = registry.create(registry.Choice(name, registry.Trees(tree)))
             tasks.append((f"emulator, {name} decode", functools.partial(path.run, request)))
     timed = [(what, _best(task)) for what, task in tasks]
     base = timed[0][1]

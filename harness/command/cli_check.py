@@ -19,14 +19,23 @@ examples:
 
 
 def add_path_arguments(parser: argparse.ArgumentParser) -> None:
-    """``--path`` and ``--aiter``, the same for every command that runs cases."""
+    """``--path`` and the source trees, the same for every command that runs cases."""
+    names = ", ".join(registry.PATHS)
     parser.add_argument(
         "--path",
-        default=registry.DEFAULT,
+        action="append",
+        default=[],
         metavar="P",
-        help="path under test: " + ", ".join(registry.PATHS) + " (default: %(default)s)",
+        help=f"path under test, repeatable: {names} (default: {registry.DEFAULT}, and every path whose "
+        "source tree is given)",
     )
-    parser.add_argument("--aiter", type=Path, metavar="DIR", help="aiter source tree, for --path aiter")
+    for option, source in registry.SOURCES.items():
+        parser.add_argument(f"--{option}", type=Path, metavar="DIR", help=f"directory of {source.what}")
+
+
+def trees_of(args: argparse.Namespace) -> registry.Trees:
+    """The source trees that were given."""
+    return registry.Trees(**{option: getattr(args, option) for option in registry.SOURCES})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,19 +48,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run the case and print its verdict. Raises `InputError`, `CannotRun` or `CaseError`."""
+    """Run the case on each path and print the verdicts. Raises `InputError`, `CannotRun` or `CaseError`."""
     case = cases.parse(args.id)
     document.check_output("--json", args.json)
-    registry.check(args.path, args.aiter)
-    about = provenance.collect(path=args.path, aiter=args.aiter, arguments={"id": case.id})
-    path = registry.create(args.path, args.aiter)
+    chosen = registry.choose(args.path, trees_of(args))
+    about = provenance.collect(chosen, {"id": case.id})
+    paths = [registry.create(choice) for choice in chosen]
 
     from harness import runner
     from harness.judge import ledger
 
-    verdict = runner.run(case, path, ledger.load())
-    print(verdict.text())
-    record = verdict.to_record()
+    records = []
+    for path in paths:
+        verdict = runner.run(case, path, ledger.load())
+        print(verdict.text())
+        records.append(verdict.to_record())
     if args.json:
-        document.write_json(args.json, about, [record], complete=True)
-    return exits.of_records([record], asked={case.suite})
+        document.write_json(args.json, about, records, complete=True)
+    return exits.of_records(records, asked={case.suite})

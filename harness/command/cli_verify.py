@@ -18,7 +18,7 @@ from rich.text import Text
 from harness import exits
 from harness.case import cases
 from harness.command import engine
-from harness.command.cli_check import add_path_arguments
+from harness.command.cli_check import add_path_arguments, trees_of
 from harness.command.progress import Display, Watch
 from harness.judge import ledger
 from harness.paths import registry
@@ -28,6 +28,7 @@ EPILOG = """\
 examples:
   harness verify
   harness verify --path aiter --aiter ../aiter --cases full --html verify.html
+  harness verify --aiter ../aiter --atom ../ATOM
   harness verify --suite decode --suite prefill -n 1 --json verdicts.json
 
 exit codes:
@@ -71,38 +72,48 @@ def add_results_argument(parser: argparse.ArgumentParser) -> None:
 class Order:
     """What was asked, checked: nothing in it can be refused any more."""
 
-    path: str
-    tree: Path | None
+    paths: tuple[registry.Choice, ...]
     suites: tuple[str, ...]
     cases: str
     workers: int
     limit: int
 
+    @property
+    def trees(self) -> dict[str, Path]:
+        found: dict[str, Path] = {}
+        for choice in self.paths:
+            found |= choice.trees.given()
+        return found
+
     def options(self) -> list[str]:
         """The engine's options (see ``suites/plugin.py``)."""
-        options = ["--path", self.path, "--cases", self.cases, "--limit", str(self.limit)]
-        options += [f"--aiter={self.tree}"] if self.tree else []
+        options = ["--cases", self.cases, "--limit", str(self.limit)]
+        options += [f"--path={choice.name}" for choice in self.paths]
+        options += [f"--{option}={tree}" for option, tree in self.trees.items()]
         return options + [f"--suite={suite}" for suite in self.suites]
 
     def arguments(self) -> dict[str, Any]:
         """The arguments in effect, defaults filled in."""
-        chosen = {
+        return {
+            "path": [choice.name for choice in self.paths],
+            **{option: str(tree) for option, tree in self.trees.items()},
             "cases": self.cases,
             "suite": list(self.suites),
             "workers": self.workers,
             "limit": self.limit,
         }
-        return {"path": self.path, "aiter": str(self.tree) if self.tree else None, **chosen}
 
 
 def main(args: argparse.Namespace) -> int:
     """Run the suites. Raises `InputError` or `CannotRun` before any case has run."""
     order = check(args)
-    about = provenance.collect(path=order.path, aiter=order.tree, arguments=order.arguments())
+    about = provenance.collect(order.paths, order.arguments())
     run = store.create(args.results, about)
     console = console_for_people()
     which = f"{order.cases} cases of {', '.join(order.suites) or 'all suites'}"
-    console.print(f"verify path {order.path}, {which}, {order.workers} workers, run {run.id}", soft_wrap=True)
+    console.print(
+        f"verify path {about['path']}, {which}, {order.workers} workers, run {run.id}", soft_wrap=True
+    )
     line = engine.command(run, order.workers, order.options(), junit=args.junit)
     threads = max(1, provenance.cores() // order.workers)
     ended = engine.run(line, run.log, Display(console, Watch(run)), threads=threads)
@@ -121,10 +132,10 @@ def check(args: argparse.Namespace) -> Order:
         raise exits.InputError(f"--limit is {args.limit}, allowed is a positive number of seconds")
     for field in ("json", "junit", "html"):
         document.check_output(f"--{field}", getattr(args, field))
-    tree = registry.check(args.path, args.aiter)
+    paths = registry.choose(args.path, trees_of(args))
     ledger.load()
     store.check_directory("--results", args.results)
-    return Order(args.path, tree, tuple(dict.fromkeys(args.suite)), args.cases, workers, args.limit)
+    return Order(paths, tuple(dict.fromkeys(args.suite)), args.cases, workers, args.limit)
 
 
 def conclude(

@@ -41,6 +41,9 @@ class Grade(StrEnum):
 OUT_OF_SCOPE = "out of scope"
 """Key of `Verdict.facts`: the case was never asked of this path, so that it is unsupported proves nothing."""
 
+SUBJECTS = "subjects"
+"""Key of `Verdict.facts`: request to who answered it and how it ran, ``aiter (emulated)``."""
+
 LAYERS = ("shape", "mask", "bits", "bound", "refusal", "finding")
 """Comparison layers in the order they are tried; a verdict names the first that failed.
 

@@ -12,26 +12,33 @@ import platform
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata, util
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.paths.registry import Choice
 
 PROJECT = "fp4-indexer-harness"
 UNKNOWN = "unknown"
 
 
-def collect(*, path: str, aiter: Path | None, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything known before a run starts. ``aiter``: the source tree in use, if one was given."""
+def collect(paths: Sequence[Choice], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything known before a run starts, for a run on ``paths``."""
+    trees: dict[str, Path] = {}
+    for choice in paths:
+        trees |= choice.trees.given()
     return {
         "project": {"version": version(PROJECT), **commit_of(Path(__file__))},
-        "aiter": _aiter(aiter),
+        "aiter": _aiter(trees.get("aiter")),
+        "atom": _tree(trees["atom"]) if "atom" in trees else {"version": UNKNOWN},
         "flydsl": {"version": version("flydsl"), **_package_commit("flydsl")},
         "triton": {"version": version("triton"), **_package_commit("triton")},
         "torch": {"version": version("torch"), **_torch_commit()},
         "python": platform.python_version(),
         "machine": machine(),
-        "path": path,
+        "path": ", ".join(choice.name for choice in paths),
         "arguments": dict(arguments),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }
@@ -69,9 +76,13 @@ def cores() -> int:
 
 def _aiter(tree: Path | None) -> dict[str, Any]:
     if tree is not None:
-        return {"version": UNKNOWN, "tree": str(tree), **commit_of(tree)}
+        return _tree(tree)
     found = next((name for name in ("amd-aiter", "aiter") if version(name) != UNKNOWN), None)
     return {"version": version(found) if found else UNKNOWN, **_package_commit("aiter")}
+
+
+def _tree(tree: Path) -> dict[str, Any]:
+    return {"version": UNKNOWN, "tree": str(tree), **commit_of(tree)}
 
 
 def _package_commit(module: str) -> dict[str, Any]:

@@ -105,8 +105,8 @@ class Journal:
         """Say how many cases were collected."""
         self._append({"event": "plan", "count": count})
 
-    def start(self, case: str) -> None:
-        self._append({"event": "start", "case": case})
+    def start(self, case: str, path: str) -> None:
+        self._append({"event": "start", "case": case, "path": path})
 
     def verdict(self, record: Mapping[str, Any]) -> None:
         self._append({"event": "verdict", "record": dict(record)})
@@ -195,7 +195,7 @@ def load(run: Run) -> Loaded:
     if not run.journals():
         return Loaded(tuple(parquet.read(run.parquet)) if run.parquet.exists() else ())
     records: list[tuple[str, dict[str, Any]]] = []
-    started: dict[str, None] = {}
+    started: dict[tuple[str, str], None] = {}
     torn, planned = 0, None
     for journal in run.journals():
         for event in events(journal):
@@ -204,12 +204,12 @@ def load(run: Run) -> Loaded:
             elif event["event"] == "plan":
                 planned = max(planned or 0, int(event["count"]))
             elif event["event"] == "start":
-                started[str(event["case"])] = None
+                started[str(event["case"]), str(event.get("path"))] = None
             else:
                 records.append((str(event["time"]), dict(event["record"])))
     records.sort(key=lambda pair: pair[0])
-    ended = {str(record["case"]) for _, record in records}
-    unfinished = tuple(case for case in started if case not in ended)
+    ended = {(str(record["case"]), str(record["path"])) for _, record in records}
+    unfinished = tuple(f"{case} on {path}" for case, path in started if (case, path) not in ended)
     return Loaded(tuple(record for _, record in records), unfinished, torn, planned)
 
 

@@ -21,7 +21,7 @@ from rich.text import Text
 from harness.case.cases import SUITES
 from harness.findings import Finding
 from harness.judge.ledger import Ledger
-from harness.judge.verdict import Grade, Status, Verdict
+from harness.judge.verdict import SUBJECTS, Grade, Status, Verdict
 
 Record = Mapping[str, Any]
 
@@ -123,18 +123,47 @@ def stale(records: Iterable[Record], ledger: Ledger) -> list[str]:
 
 
 def table(records: Sequence[Record]) -> Table:
-    """The counts as a table, one row a suite and a last row of sums."""
+    """The counts as a table, a row a suite (and path, where there are several) and a last row of sums."""
     shown = Table(show_edge=False, pad_edge=False, header_style="bold")
-    shown.add_column("suite")
+    several = len({str(record["path"]) for record in records}) > 1
+    for column in ("suite", "path") if several else ("suite",):
+        shown.add_column(column)
     for column in ("cases", *GRADES, *NOT_GREEN, "seconds"):
         shown.add_column(column, justify="right", style=STYLES["agree"] if column in GRADES else None)
-    rows = [(suite, [record for record in records if record["suite"] == suite]) for suite in tally(records)]
-    for name, members in rows:
-        shown.add_row(name, *_cells(members))
+    rows = grouped(records)
+    for (suite, path), members in rows.items():
+        shown.add_row(*((suite, path) if several else (suite,)), *_cells(members))
     if len(rows) > 1:
         shown.add_section()
-        shown.add_row("all", *_cells(records))
+        shown.add_row(*(("all", "") if several else ("all",)), *_cells(records))
     return shown
+
+
+def grouped(records: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+    """(suite, path) to its records: suites in their fixed order, paths as they first occur."""
+    paths = list(dict.fromkeys(str(record["path"]) for record in records))
+    found: dict[tuple[str, str], list[Record]] = {
+        (suite, path): [] for suite in tally(records) for path in paths
+    }
+    for record in records:
+        found[str(record["suite"]), str(record["path"])].append(record)
+    return {key: members for key, members in found.items() if members}
+
+
+def subjects(records: Sequence[Record]) -> list[str]:
+    """Who answered which stage, a line a suite and path, where it was not the path alone."""
+    lines = []
+    several = len({str(record["path"]) for record in records}) > 1
+    for (suite, path), members in grouped(records).items():
+        answered: dict[str, list[str]] = {}
+        for record in members:
+            for request, subject in dict((record.get("facts") or {}).get(SUBJECTS) or {}).items():
+                asked = answered.setdefault(str(subject), [])
+                asked.extend([str(request)] if request not in asked else [])
+        if several or any(subject.split(" (")[0] != path for subject in answered):
+            said = "; ".join(f"{subject}: {', '.join(asked)}" for subject, asked in answered.items())
+            lines.extend([f"{suite} on {path}: {said}"] if said else [])
+    return lines
 
 
 def _cells(records: Sequence[Record]) -> list[Text]:
@@ -175,6 +204,7 @@ def show(
         console.print("nothing ran")
         return
     console.print(table(records))
+    _show_subjects(console, records)
     _show_unsupported(console, records)
     failed = alike(red(records)) if texts else []
     for record, others in failed[:TEXTS_SHOWN]:
@@ -191,6 +221,14 @@ def show(
         mend = "take it out of harness/judge/ledger.toml if it is mended"
         said = f"stale ledger entry: no case met {entry}; {mend}"
         console.print(Text(f"\n{said}", style="red"), soft_wrap=True)
+
+
+def _show_subjects(console: Console, records: Sequence[Record]) -> None:
+    lines = subjects(records)
+    if lines:
+        console.print("\nwho answered what")
+    for line in lines:
+        console.print(Text(f"  {line}"), soft_wrap=True)
 
 
 def _show_unsupported(console: Console, records: Sequence[Record]) -> None:

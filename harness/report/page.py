@@ -8,6 +8,7 @@ at its top what did not end.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,7 @@ def context(run: store.Run) -> dict[str, Any]:
         "grades": summary.GRADES,
         "not_green": summary.NOT_GREEN,
         "suites": matrix(records),
+        "subjects": summary.subjects(records),
         "unsupported": summary.refusals(records).most_common(),
         "failures": [failure(record) for record in summary.red(records)],
         "findings": summary.findings(records, book),
@@ -60,20 +62,33 @@ def context(run: store.Run) -> dict[str, Any]:
     }
 
 
+def groups(records: Sequence[summary.Record]) -> dict[str, list[summary.Record]]:
+    """Records by suite, or by suite and path where there are several."""
+    several = len({str(record["path"]) for record in records}) > 1
+    made = summary.grouped(records)
+    return {f"{suite} on {path}" if several else suite: members for (suite, path), members in made.items()}
+
+
 def count_rows(records: Sequence[summary.Record]) -> list[tuple[str, int, dict[str, int]]]:
     """(suite, cases, counts by column) for the table of counts, columns as in `summary.tally`."""
-    return [(suite, counts.total(), dict(counts)) for suite, counts in summary.tally(records).items()]
+    counted = {
+        name: sum(summary.tally(members).values(), Counter()) for name, members in groups(records).items()
+    }
+    return [(name, counts.total(), dict(counts)) for name, counts in counted.items()]
 
 
 def matrix(records: Sequence[summary.Record]) -> list[tuple[str, list[dict[str, Any]]]]:
     """Suite to its tiles, one a case, for the verdict matrix."""
-    tiles: dict[str, list[dict[str, Any]]] = {suite: [] for suite in summary.tally(records)}
-    for record in records:
-        said = record["grade"] if record["status"] == Status.AGREE else record["reason"]
-        tiles[str(record["suite"])].append(
-            {**record, "said": said, "known": len(record.get("findings") or ())}
-        )
-    return [(suite, sorted(members, key=lambda tile: str(tile["case"]))) for suite, members in tiles.items()]
+    return [
+        (name, sorted(map(tile, members), key=lambda one: str(one["case"])))
+        for name, members in groups(records).items()
+    ]
+
+
+def tile(record: summary.Record) -> dict[str, Any]:
+    """One case of the verdict matrix."""
+    said = record["grade"] if record["status"] == Status.AGREE else record["reason"]
+    return {**record, "said": said, "known": len(record.get("findings") or ())}
 
 
 def failure(record: summary.Record) -> dict[str, Any]:
@@ -82,6 +97,7 @@ def failure(record: summary.Record) -> dict[str, Any]:
     drawing = heat.svg(verdict.heat, label="differing cells over row and column")
     return {
         "case": verdict.case,
+        "path": verdict.path,
         "status": str(verdict.status),
         "reason": verdict.reason,
         "where": dict(verdict.where),

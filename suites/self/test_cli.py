@@ -48,7 +48,7 @@ def test_help_teaches(command: str | None, capsys: pytest.CaptureFixture[str]) -
     [
         ("", "COMMAND"),
         ("frob", "invalid choice: 'frob'"),
-        ("verify --path nope", "--path is 'nope', allowed are flydsl, aiter, oracle"),
+        ("verify --path nope", "--path is 'nope', allowed are flydsl, aiter, atom, oracle"),
         ("verify --path oracle --suite nope", "--suite is 'nope', allowed are quantise"),
         ("verify --path oracle --cases few", "--cases invalid choice: 'few'"),
         ("verify --path oracle -n 0", "-n is 0, allowed are 1 to 256"),
@@ -127,9 +127,20 @@ def test_exit_code_of_a_run(statuses: list[str], more: dict[str, Any], code: int
     scopes = {"out of scope": ("unsupported", True)}
     pairs = [scopes.get(status, (status, False)) for status in statuses]
     records = [
-        {"status": status, "suite": "decode", "facts": {OUT_OF_SCOPE: outside}} for status, outside in pairs
+        {"status": status, "suite": "decode", "path": "aiter", "facts": {OUT_OF_SCOPE: outside}}
+        for status, outside in pairs
     ]
     assert exits.of_records(records, **more) == code
+
+
+def test_a_suite_that_was_named_need_not_be_in_every_paths_scope() -> None:
+    """Two paths, one of which never has the operation: the other's agreement is what was asked for."""
+    agreed = {"status": "agree", "suite": "gate", "path": "flydsl", "facts": {}}
+    outside = {"status": "unsupported", "suite": "gate", "path": "aiter", "facts": {OUT_OF_SCOPE: True}}
+    lacking = {**outside, "facts": {OUT_OF_SCOPE: False}}
+    assert exits.of_records([agreed, outside], asked={"gate"}) == exits.AGREE
+    assert exits.of_records([agreed, lacking], asked={"gate"}) == exits.UNPROVEN
+    assert exits.of_records([outside, {**outside, "path": "atom"}], asked={"gate"}) == exits.UNPROVEN
 
 
 def test_a_defect_of_the_harness_does_not_exit_like_a_difference(

@@ -63,7 +63,7 @@ def test_an_unknown_path_is_a_usage_error(tmp_path: Path) -> None:
     options = ["-m", "pytest", SUITES, "-p", "no:cacheprovider", "--path", "nope"]
     code, _, err = planted.run(tmp_path, options, planted.environment(tmp_path, [0]))
     assert code == pytest.ExitCode.USAGE_ERROR
-    assert "--path is 'nope', allowed are flydsl, aiter, oracle" in err
+    assert "--path is 'nope', allowed are flydsl, aiter, atom, oracle" in err
 
 
 def test_a_results_directory_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:

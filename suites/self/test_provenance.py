@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.paths import registry
 from harness.record import provenance
 
 IDENTITY = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
@@ -61,7 +62,7 @@ def test_a_plain_folder_has_no_commit(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_record_names_every_part(checkout: Path) -> None:
     """Versions, commits, machine and the arguments in effect are all there."""
-    about = provenance.collect(path="aiter", aiter=checkout, arguments={"cases": "full"})
+    about = provenance.collect([registry.Choice("aiter", registry.Trees(aiter=checkout))], {"cases": "full"})
     for part in ("project", "aiter", "flydsl", "triton", "torch"):
         assert set(about[part]) >= {"version", "commit", "dirty"}
     assert about["aiter"]["commit"] == git(checkout, "rev-parse", "HEAD")

@@ -21,16 +21,48 @@ def no_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "triton", raising=False)
 
 
+def checkout(folder: Path, inside: str) -> Path:
+    """A directory that passes for a checkout."""
+    (folder / inside).mkdir(parents=True)
+    return folder
+
+
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     """The sentence lists what can be asked for."""
-    with pytest.raises(InputError, match="allowed are flydsl, aiter, oracle"):
-        registry.create("nope")
+    with pytest.raises(InputError, match="allowed are flydsl, aiter, atom, oracle"):
+        registry.choose(["nope"], registry.Trees())
 
 
 def test_a_tree_means_nothing_to_a_path_without_one(tmp_path: Path) -> None:
     """A forgotten ``--path aiter`` is told instead of verifying something else."""
     with pytest.raises(InputError, match="means nothing to path oracle; add --path aiter"):
-        registry.check("oracle", tmp_path)
+        registry.choose(["oracle"], registry.Trees(aiter=tmp_path))
+
+
+def test_paths_join_with_their_trees(tmp_path: Path) -> None:
+    """Without names: the in-tree path, and each path whose own tree is given; atom gets aiter beneath it."""
+    trees = registry.Trees(checkout(tmp_path / "a", "aiter/ops"), checkout(tmp_path / "b", "atom/model_ops"))
+    assert [choice.name for choice in registry.choose([], registry.Trees())] == ["flydsl"]
+    flydsl, aiter, atom = registry.choose([], trees)
+    assert (flydsl.name, aiter.name, atom.name) == ("flydsl", "aiter", "atom")
+    assert flydsl.trees.given() == {}
+    assert aiter.trees.given() == {"aiter": tmp_path / "a"}
+    assert atom.trees == trees
+    named = registry.choose(["atom"], trees)
+    assert [choice.name for choice in named] == ["atom"]
+
+
+def test_a_tree_that_is_none_is_told(tmp_path: Path) -> None:
+    """What is missing, and of which option."""
+    for directory, said in (
+        (tmp_path, "is no ATOM checkout: it has no folder atom/model_ops"),
+        (tmp_path / "absent", "does not exist; give the directory of an ATOM checkout"),
+        (Path(__file__), "is a file"),
+    ):
+        with pytest.raises(InputError, match=f"--atom .* {said}"):
+            registry.choose([], registry.Trees(atom=directory))
+    with pytest.raises(InputError, match="--atom is missing; give the directory of an ATOM checkout"):
+        registry.choose(["atom"], registry.Trees())
 
 
 def test_a_package_that_is_absent_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,14 +70,14 @@ def test_a_package_that_is_absent_is_one_sentence(monkeypatch: pytest.MonkeyPatc
     absent = registry.Entry("harness.paths.none", "None", "", packages=("no_such_package_here",))
     monkeypatch.setattr(registry, "PATHS", {"absent": absent})
     with pytest.raises(CannotRun, match="path absent needs the package no_such_package_here"):
-        registry.create("absent")
+        registry.choose(["absent"], registry.Trees())
 
 
 def test_a_module_that_cannot_be_imported_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     """An import that fails is no traceback."""
     monkeypatch.setattr(registry, "PATHS", {"broken": registry.Entry("harness.paths.no_such", "None", "")})
     with pytest.raises(CannotRun, match="path broken cannot be imported here"):
-        registry.create("broken")
+        registry.create(registry.Choice("broken"))
 
 
 def test_the_production_path_has_its_builders_interpreted(no_interpreter: None) -> None:

@@ -40,7 +40,7 @@ def run(tmp_path: Path) -> store.Run:
 def write(run: store.Run, worker: str, *records: dict[str, Any]) -> None:
     journal = store.Journal(run, worker)
     for one in records:
-        journal.start(str(one["case"]))
+        journal.start(str(one["case"]), str(one["path"]))
         journal.verdict(one)
     journal.close()
 
@@ -86,9 +86,9 @@ def test_a_line_that_is_json_but_no_event_counts_as_torn(run: store.Run) -> None
 def test_a_case_that_started_and_never_ended_is_named(run: store.Run) -> None:
     """The case in flight when a run was killed can be told."""
     journal = store.Journal(run, "gw0")
-    journal.start("decode-x")
+    journal.start("decode-x", "oracle")
     journal.close()
-    assert store.load(run).unfinished == ("decode-x",)
+    assert store.load(run).unfinished == ("decode-x on oracle",)
 
 
 def test_parquet_gives_back_every_field(run: store.Run) -> None:

@@ -12,7 +12,7 @@ from rich.console import Console
 from harness.command.progress import Display, Watch
 from harness.findings import Finding
 from harness.judge.ledger import Entry, Ledger
-from harness.judge.verdict import Grade, Status, Verdict
+from harness.judge.verdict import SUBJECTS, Grade, Status, Verdict
 from harness.record import store, summary
 
 FINDING = Finding("out-of-bounds-load", "some_kernel", "block_tables", "k/some.py:12", 4, {"lane": 3})
@@ -103,7 +103,7 @@ def test_only_verdicts_count_as_ended(run: store.Run) -> None:
     """A case that started is current, a case that ended is counted."""
     watch, journal = Watch(run), store.Journal(run, "gw0")
     journal.plan(4)
-    journal.start("one")
+    journal.start("one", "oracle")
     watch.poll()
     assert (len(watch.records), watch.left(10.0)) == (0, None)
     journal.verdict(record(0))
@@ -125,3 +125,14 @@ def test_without_a_terminal_there_are_plain_lines(run: store.Run) -> None:
     assert stream.getvalue().startswith("FAILED  decode-n1")
     assert "\x1b" not in stream.getvalue()
     assert display.line().startswith("1 of 2 cases: 1 differ; 0:00 elapsed")
+
+
+def test_several_paths_are_told_apart_and_who_answered_is_said() -> None:
+    """One row a suite and path; a stage that another path answered is never counted as this one's."""
+    one = record(0, facts={SUBJECTS: {"DecodeScores": "oracle (torch)", "TopK": "oracle (torch)"}})
+    stood_in = record(1, path="atom", facts={SUBJECTS: {"Lengths": "atom (torch)", "TopK": "oracle (torch)"}})
+    assert summary.subjects([one]) == []
+    assert summary.subjects([stood_in]) == ["decode on atom: atom (torch): Lengths; oracle (torch): TopK"]
+    text = printed([one, stood_in], Ledger())
+    assert [line.split()[:2] for line in text.splitlines()[2:4]] == [["decode", "│"], ["decode", "│"]]
+    assert "decode on oracle: oracle (torch): DecodeScores, TopK" in text
