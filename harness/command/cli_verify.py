@@ -34,6 +34,8 @@ examples:
 exit codes:
 """
 MAX_WORKERS = 256
+WIDTH = 116
+"""Columns of output that is no terminal: the table of a run on several paths."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -206,4 +208,4 @@ class PeopleConsole(Console):
 def console_for_people() -> Console:
     """Standard output; wide enough for the table when it is no terminal."""
     console = PeopleConsole()
-    return console if console.is_terminal else PeopleConsole(width=100)
+    return console if console.is_terminal else PeopleConsole(width=WIDTH)

@@ -240,18 +240,27 @@ def _show_unsupported(console: Console, records: Sequence[Record]) -> None:
 
 
 def show_findings(console: Console, found: Sequence[Found]) -> None:
-    """One paragraph a finding: known ones with the ledger's reason, new ones marked."""
+    """One paragraph a new finding, one for all places of known ones that share a reason."""
+    shared: dict[tuple[str, ...], list[Found]] = {}
     for item in found:
-        finding, new = item.finding, item.known is None
-        head = f"{'NEW' if new else 'known'} finding in {_cases(len(item.cases))}: "
-        head += finding.what
-        lines = [("kernel", finding.kernel), ("at", finding.location)]
-        where = ", ".join(f"{key} {value}" for key, value in finding.first.items())
-        lines += [("first", f"{where} (one of {finding.count} in this case)")]
-        lines += [("case", item.cases[0])] if new else [("reason", str(item.known))]
-        console.print(Text(f"\n{head}", style="bold red" if new else "yellow"), soft_wrap=True)
-        for label, content in lines:
-            console.print(Text(f"  {label:<8}{content}"), soft_wrap=True)
+        finding = item.finding
+        key = (finding.kernel, finding.what, item.known or finding.location)
+        shared.setdefault(key, []).append(item)
+    for places in shared.values():
+        _show_finding(console, places)
+
+
+def _show_finding(console: Console, places: Sequence[Found]) -> None:
+    finding, reason = places[0].finding, places[0].known
+    cases = tuple(dict.fromkeys(case for item in places for case in item.cases))
+    head = f"{'NEW' if reason is None else 'known'} finding in {_cases(len(cases))}: {finding.what}"
+    lines = [("kernel", finding.kernel), *(("at", item.finding.location) for item in places)]
+    where = ", ".join(f"{key} {value}" for key, value in finding.first.items())
+    lines += [("first", f"{where} (one of {finding.count} in this case)")]
+    lines += [("case", cases[0])] if reason is None else [("reason", reason)]
+    console.print(Text(f"\n{head}", style="bold red" if reason is None else "yellow"), soft_wrap=True)
+    for label, content in lines:
+        console.print(Text(f"  {label:<8}{content}"), soft_wrap=True)
 
 
 def _cases(count: int) -> str:
