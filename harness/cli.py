@@ -40,6 +40,7 @@ COMMANDS = {
     "check": "run one case, listed or custom, and print its verdict",
     "list": "cases, paths, suites or fills",
     "report": "past runs: list them, show one again, write its page",
+    "claims": "audit reported accuracy figures by arithmetic",
     "bench": "speed of the emulator and of the oracles beside a bare matmul",
 }
 

@@ -19,6 +19,7 @@ from harness import exits
 from harness.case import cases
 from harness.command import engine
 from harness.command.cli_check import add_path_arguments, trees_of
+from harness.command.console import console_for_people
 from harness.command.progress import Display, Watch
 from harness.judge import ledger
 from harness.paths import registry
@@ -34,8 +35,6 @@ examples:
 exit codes:
 """
 MAX_WORKERS = 256
-WIDTH = 116
-"""Columns of output that is no terminal: the table of a run on several paths."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -193,19 +192,3 @@ def write_files(
     ]
     if written:
         console.print(f"\nwritten  {', '.join(written)}", soft_wrap=True)
-
-
-class PeopleConsole(Console):
-    """Standard output, without markup; `exits` decides what a closed pipe means, not the library."""
-
-    def __init__(self, width: int | None = None) -> None:
-        super().__init__(highlight=False, markup=False, emoji=False, width=width)
-
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
-
-
-def console_for_people() -> Console:
-    """Standard output; wide enough for the table when it is no terminal."""
-    console = PeopleConsole()
-    return console if console.is_terminal else PeopleConsole(width=WIDTH)

@@ -1,0 +1,1 @@
+"""Accuracy legs: what was reported of them, and what their figures can carry."""

@@ -1,0 +1,1 @@
+"""Reported numbers and their audit by arithmetic alone."""

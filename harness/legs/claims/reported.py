@@ -1,0 +1,172 @@
+"""Reads a file of reported figures (TOML). What is said is kept as it was said.
+
+Every field is checked when the file is read, one sentence an error, because a figure that is
+misread here would be audited as something nobody claimed.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.exits import InputError
+from harness.legs.claims.arithmetic import LARGEST_N, Printed, printed
+
+FILE = Path(__file__).resolve().parents[3] / "results" / "reported.toml"
+STANDINGS = ("stands", "withdrawn", "partial")
+FILTERS = ("flexible", "strict")
+
+
+class ReportError(InputError):
+    """A file of reported figures that cannot be read; one sentence naming entry and field."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A proportion as printed, the count claimed behind it, and its standard error as printed."""
+
+    figure: Printed
+    k: int | None = None
+    error: Printed | None = None
+
+
+@dataclass(frozen=True)
+class Leg:
+    """One reported leg. ``plus``: points above leg ``base``, where no proportion is given."""
+
+    id: str
+    n: int
+    source: str
+    standing: str
+    scores: Mapping[str, Score]
+    why: str = ""
+    indexer: str = ""
+    shots: int | None = None
+    topology: str = ""
+    other_topology: str = ""
+    prompts: int | None = None
+    prompt_tokens: Mapping[str, int] = field(default_factory=dict)
+    base: str = ""
+    plus: Mapping[str, Printed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One reported figure that must follow from ``given`` by ``rule``."""
+
+    id: str
+    rule: str
+    given: Mapping[str, Any]
+    shown: Printed
+    says: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that a file reports."""
+
+    legs: Mapping[str, Leg]
+    figures: tuple[Figure, ...]
+    index_topk: int
+
+
+LEG = {
+    "id": str, "indexer": str, "shots": int, "topology": str, "other_topology": str, "n": int, "prompts": int,
+    "flexible": str, "strict": str, "k_flexible": int, "k_strict": int, "flexible_error": str,
+    "strict_error": str, "prompt_tokens": dict, "standing": str, "why": str, "base": str,
+    "plus_flexible": str, "plus_strict": str, "source": str,
+}  # fmt: skip
+AS_SAID = (
+    "why", "indexer", "shots", "topology", "other_topology", "prompts", "prompt_tokens", "base",
+)  # fmt: skip
+FIGURE = {"id": str, "rule": str, "from": dict, "is": str, "says": str, "source": str}
+
+
+def load(file: Path = FILE) -> Report:
+    """Read ``file``. Raises `ReportError`."""
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ReportError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ReportError(f"{file.name} is no TOML: {error}") from None
+    unknown = set(content) - {"leg", "figure", "index_topk"}
+    if unknown:
+        raise ReportError(f"{file.name} has {sorted(unknown)[0]!r}, allowed are leg, figure, index_topk")
+    legs = [_leg(one, number) for number, one in enumerate(content.get("leg", []), 1)]
+    figures = [_figure(one, number) for number, one in enumerate(content.get("figure", []), 1)]
+    ids = [leg.id for leg in legs] + [figure.id for figure in figures]
+    twice = next((name for name in ids if ids.count(name) > 1), None)
+    if twice:
+        raise ReportError(f"{file.name} lists {twice} twice, allowed is once")
+    topk = content.get("index_topk", 2048)
+    if not isinstance(topk, int) or topk < 1:
+        raise ReportError(f"{file.name} has index_topk {topk!r}, allowed is a positive whole number")
+    known = {leg.id: leg for leg in legs}
+    for leg in legs:
+        if leg.base and leg.base not in known:
+            raise ReportError(f"leg {leg.id} has base {leg.base!r}, allowed are {', '.join(known)}")
+    return Report(known, tuple(figures), topk)
+
+
+def _checked(record: Any, number: int, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise ReportError(f"{kind} {number} is no table")
+    for name, value in record.items():
+        if name not in fields:
+            raise ReportError(f"{kind} {number} has an unknown field {name}, allowed are {', '.join(fields)}")
+        if not isinstance(value, fields[name]) or isinstance(value, bool):
+            raise ReportError(f"{kind} {number} has {name} {value!r}, allowed is {fields[name].__name__}")
+    for name in ("id", "source"):
+        if not record.get(name):
+            raise ReportError(f"{kind} {number} lacks field {name}")
+    return dict(record)
+
+
+def _leg(record: Any, number: int) -> Leg:
+    found = _checked(record, number, "leg", LEG)
+    name, n = found["id"], found.get("n", 0)
+    if not 1 <= n <= LARGEST_N:
+        raise ReportError(f"leg {name} has n {n}, allowed are 1 to {LARGEST_N}")
+    standing = found.get("standing", "")
+    if standing not in STANDINGS:
+        raise ReportError(f"leg {name} has standing {standing!r}, allowed are {', '.join(STANDINGS)}")
+    if standing != "stands" and not found.get("why"):
+        raise ReportError(f"leg {name} is {standing} and lacks field why")
+    scores = {which: _score(found, which) for which in FILTERS if which in found}
+    plus = {
+        which: _figure_of(name, f"plus_{which}", found[f"plus_{which}"])
+        for which in FILTERS
+        if f"plus_{which}" in found
+    }
+    as_said = {key: found[key] for key in AS_SAID if key in found}
+    return Leg(name, n, found["source"], standing, scores, plus=plus, **as_said)
+
+
+def _score(found: Mapping[str, Any], which: str) -> Score:
+    name, error = found["id"], f"{which}_error"
+    return Score(
+        _figure_of(name, which, found[which]),
+        found.get(f"k_{which}"),
+        _figure_of(name, error, found[error]) if error in found else None,
+    )
+
+
+def _figure(record: Any, number: int) -> Figure:
+    found = _checked(record, number, "figure", FIGURE)
+    for name in FIGURE:
+        if name not in found:
+            raise ReportError(f"figure {found['id']} lacks field {name}")
+    shown = _figure_of(found["id"], "is", found["is"])
+    return Figure(found["id"], found["rule"], found["from"], shown, found["says"], found["source"])
+
+
+def _figure_of(owner: str, name: str, text: str) -> Printed:
+    try:
+        return printed(text)
+    except ValueError as error:
+        raise ReportError(f"{owner} has {name} that is wrong: {error}") from None
