@@ -1,0 +1,1 @@
+"""Pooling: from stored answers to statements no stronger than the data."""

@@ -1,0 +1,140 @@
+"""All legs of a campaign pooled: each alone, each against the base leg, under both filters.
+
+A leg that is refused (crashed, not certified) is listed with its reason and compared with nothing; a
+leg that silently vanished from the table would look as if it had never been asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from harness.legs.pool import words
+from harness.legs.pool.answers import FILTERS, Alone, Interval, alone, disagreeing, matrix, single, summed
+from harness.legs.pool.between import Between, paired, unpaired
+from harness.legs.pool.words import Word
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A comparison with its verdict and the sentence that says it."""
+
+    between: Between
+    word: Word
+    said: str
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """``legs`` by leg and filter, ``judged`` against the base leg, ``refused`` leg to reason.
+
+    ``disagreeing``: questions on which the filters disagree, by leg. ``acceptance``: mean accepted
+    draft tokens a step, by leg, where the server told.
+    """
+
+    base: str
+    margin: float
+    legs: tuple[Alone, ...]
+    judged: tuple[Judged, ...]
+    refused: Mapping[str, str] = field(default_factory=dict)
+    disagreeing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    acceptance: Mapping[str, float] = field(default_factory=dict)
+
+    def records(self) -> dict[str, Any]:
+        """JSON-able: undefined numbers are null."""
+        return {
+            "base": self.base,
+            "margin": self.margin,
+            "legs": [_plain(asdict(one)) for one in self.legs],
+            "comparisons": [
+                _plain({**asdict(one.between), "verdict": str(one.word), "sentence": one.said})
+                for one in self.judged
+            ],
+            "not_measured": dict(self.refused),
+            "filters_disagree": {leg: list(questions) for leg, questions in self.disagreeing.items()},
+            "acceptance_length": {leg: _plain(value) for leg, value in self.acceptance.items()},
+        }
+
+
+def pool(
+    table: pd.DataFrame,
+    *,
+    base: str,
+    margin: float,
+    refused: Mapping[str, str] | None = None,
+    acceptance: Mapping[str, float] | None = None,
+) -> Pooled:
+    """Pool a table of samples (`harness.legs.journal.table`); ``margin`` as a proportion.
+
+    Raises ValueError for a base leg that is not in the table.
+    """
+    names = list(dict.fromkeys(map(str, table["leg"])))
+    if base not in names:
+        raise ValueError(f"base leg is {base!r}, allowed are {', '.join(names) or 'none'}")
+    reasons = dict(refused or {})
+    legs = [alone(table, leg, which) for leg in names for which in FILTERS]
+    judged = [
+        _judged(table, (base, leg), which, margin, reasons)
+        for leg in names
+        if leg != base
+        for which in FILTERS
+    ]
+    differing = {leg: tuple(disagreeing(table, leg)) for leg in names}
+    return Pooled(base, margin, tuple(legs), tuple(judged), reasons, differing, dict(acceptance or {}))
+
+
+def of_counts(
+    counts: Mapping[str, Sequence[tuple[int, int]]], *, base: str, margin: float, which: str = "flexible"
+) -> Pooled:
+    """Pool legs of which only (right, answered) a sample is known: unpaired, and labelled so."""
+    legs = {leg: _of_counts(leg, which, samples) for leg, samples in counts.items()}
+    if base not in legs:
+        raise ValueError(f"base leg is {base!r}, allowed are {', '.join(legs) or 'none'}")
+    judged = []
+    for leg, one in legs.items():
+        if leg == base:
+            continue
+        band = _band(legs[base], one)
+        counted = legs[base].of_one_sample, one.of_one_sample
+        found = unpaired(*counted, (base, leg), which, margin, band)
+        judged.append(Judged(found, *words.judged(found)))
+    return Pooled(base, margin, tuple(legs.values()), tuple(judged))
+
+
+def _judged(
+    table: pd.DataFrame, names: tuple[str, str], which: str, margin: float, reasons: Mapping[str, str]
+) -> Judged:
+    base, other = (matrix(table, leg, which) for leg in names)
+    band = _band(summed(base, names[0], which), summed(other, names[1], which))
+    found = paired(base, other, names, which, margin, band)
+    why = next((f"leg {leg} {reasons[leg]}" for leg in names if leg in reasons), "")
+    return Judged(found, *words.judged(found, why))
+
+
+def _band(*legs: Alone) -> float:
+    return max((leg.band for leg in legs if not math.isnan(leg.band)), default=math.nan)
+
+
+def _of_counts(leg: str, which: str, samples: Sequence[tuple[int, int]]) -> Alone:
+    """A leg of counts: its error is that of one sample, since the questions behind them are not known."""
+    answered = sum(n for _, n in samples)
+    rates = pd.Series([k / n for k, n in samples if n])
+    several, nan = len(rates) > 1, math.nan
+    accuracy = sum(k for k, _ in samples) / answered if answered else nan
+    spread, band = (float(rates.std(ddof=1)), float(rates.max() - rates.min())) if several else (nan, nan)
+    undefined = Interval(nan, nan, "undefined")
+    one = Alone(leg, which, tuple(samples), accuracy, nan, undefined, spread, band, nan)
+    error, interval = single(*one.of_one_sample)
+    return replace(one, error=error, interval=interval)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    return [_plain(inner) for inner in value] if isinstance(value, list | tuple) else value

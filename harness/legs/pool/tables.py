@@ -1,0 +1,155 @@
+"""Pooled legs as tables: for the console, as Markdown for a pull request, as a frame for CSV and Parquet.
+
+All three are made from the same rows, so that no figure is formatted twice in two ways.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pandas as pd
+from rich.table import Table
+
+from harness.legs.pool.answers import Alone, Interval
+from harness.legs.pool.pooled import Judged, Pooled
+from harness.legs.pool.words import UNDEFINED, points
+
+SHOWN = 20
+"""Questions named before the list is cut."""
+
+LEGS = (
+    "leg", "filter", "right / answered", "accuracy", "error", "95 % interval", "samples", "spread", "flips",
+    "acceptance",
+)  # fmt: skip
+COMPARISONS = (
+    "leg", "against", "filter", "questions", "gained", "lost", "difference", "95 % interval", "p",
+    "detectable", "equivalence p", "verdict",
+)  # fmt: skip
+
+
+def legs(pooled: Pooled) -> list[tuple[str, ...]]:
+    """A row for each leg and filter, under `LEGS`."""
+    return [_leg(one, pooled) for one in pooled.legs]
+
+
+def comparisons(pooled: Pooled) -> list[tuple[str, ...]]:
+    """A row for each comparison, under `COMPARISONS`."""
+    return [_comparison(one) for one in pooled.judged]
+
+
+def console(pooled: Pooled) -> list[Table]:
+    """Two tables: the legs, and what they come to against the base leg."""
+    made = [_table(LEGS, legs(pooled))]
+    return made + ([_table(COMPARISONS, comparisons(pooled))] if pooled.judged else [])
+
+
+def markdown(pooled: Pooled) -> str:
+    """Two Markdown tables and the sentences."""
+    lines = _lines(LEGS, legs(pooled))
+    if pooled.judged:
+        lines += ["", *_lines(COMPARISONS, comparisons(pooled)), ""]
+        lines += [
+            f"- {one.between.other} against {one.between.base}, {one.between.which}: {one.said}"
+            for one in pooled.judged
+        ]
+    lines += [f"- {leg} is not measured: {reason}" for leg, reason in pooled.refused.items()]
+    lines += [_disagreement(leg, questions) for leg, questions in pooled.disagreeing.items() if questions]
+    return "\n".join(lines) + "\n"
+
+
+def _disagreement(leg: str, questions: tuple[int, ...]) -> str:
+    shown = ", ".join(map(str, questions[:SHOWN])) + (" ..." if len(questions) > SHOWN else "")
+    return f"- the filters disagree on {len(questions)} questions of {leg}: {shown}"
+
+
+def frames(pooled: Pooled) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """(legs, comparisons) as numbers, undefined as missing."""
+    content = pooled.records()
+    first = pd.json_normalize(content["legs"], sep="_")
+    second = pd.json_normalize(content["comparisons"], sep="_")
+    if "counts" in first:
+        first["counts"] = first["counts"].map(lambda counts: " ".join(f"{k}/{n}" for k, n in counts))
+    return first, second
+
+
+def write(pooled: Pooled, folder: Path) -> list[Path]:
+    """pooled.md, legs.csv, comparisons.csv and both as Parquet in ``folder``; the files written."""
+    from harness.record.document import write_text
+
+    files = [folder / "pooled.md"]
+    write_text(files[0], markdown(pooled))
+    for name, frame in zip(("legs", "comparisons"), frames(pooled), strict=True):
+        write_text(folder / f"{name}.csv", frame.to_csv(index=False))
+        frame.to_parquet(folder / f"{name}.parquet")
+        files += [folder / f"{name}.csv", folder / f"{name}.parquet"]
+    return files
+
+
+def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
+    accepted = pooled.acceptance.get(one.leg, math.nan)
+    return (
+        one.leg,
+        one.which,
+        " ".join(f"{k}/{n}" for k, n in one.counts) or "none",
+        share(one.accuracy),
+        share(one.error),
+        interval(one.interval, share),
+        str(len(one.counts)),
+        share(one.spread),
+        share(one.flips),
+        UNDEFINED if math.isnan(accepted) else f"{accepted:.2f}",
+    )
+
+
+def _comparison(one: Judged) -> tuple[str, ...]:
+    found = one.between
+    return (
+        found.other,
+        found.base,
+        found.which,
+        f"{found.compared}" if found.paired else f"{found.compared} (unpaired)",
+        "-" if found.gained is None else str(found.gained),
+        "-" if found.lost is None else str(found.lost),
+        points(found.difference),
+        interval(found.interval, points),
+        small(found.p),
+        points(found.detectable),
+        small(found.equivalence),
+        str(one.word),
+    )
+
+
+def share(value: float) -> str:
+    """A proportion to four decimals."""
+    return UNDEFINED if math.isnan(value) else f"{value:.4f}"
+
+
+def small(value: float) -> str:
+    """A p value to two digits."""
+    return UNDEFINED if math.isnan(value) else f"{value:.2g}"
+
+
+def interval(one: Interval, spell: object) -> str:
+    """Bounds as ``spell`` writes them."""
+    if math.isnan(one.low):
+        return UNDEFINED
+    assert callable(spell)
+    return f"{spell(one.low)} to {spell(one.high)}"
+
+
+def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
+    shown = Table(show_edge=False, pad_edge=False, header_style="bold")
+    for column in columns:
+        shown.add_column(
+            column, justify="left" if column in ("leg", "against", "filter", "verdict") else "right"
+        )
+    for row in rows:
+        shown.add_row(*row)
+    return shown
+
+
+def _lines(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return lines + ["| " + " | ".join(row) + " |" for row in escaped]
