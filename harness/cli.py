@@ -39,7 +39,9 @@ COMMANDS = {
     "verify": "run the suites on a path and sum up",
     "check": "run one case, listed or custom, and print its verdict",
     "list": "cases, paths, suites or fills",
+    "ab": "the same inputs through two source trees, every output byte compared",
     "report": "past runs: list them, show one again, write its page",
+    "legs": "accuracy legs: past lm-eval runs taken in and pooled",
     "claims": "audit reported accuracy figures by arithmetic",
     "bench": "speed of the emulator and of the oracles beside a bare matmul",
 }

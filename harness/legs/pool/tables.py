@@ -15,17 +15,23 @@ from harness.legs.pool.answers import Alone, Interval
 from harness.legs.pool.pooled import Judged, Pooled
 from harness.legs.pool.words import UNDEFINED, points
 
+LEFT = ("leg", "filter", "verdict")
 SHOWN = 20
 """Questions named before the list is cut."""
 
 LEGS = (
-    "leg", "filter", "right / answered", "accuracy", "error", "95 % interval", "samples", "spread", "flips",
+    "leg", "filter", "right / answered", "accuracy", "error", "95 % interval", "spread", "flips",
     "acceptance",
 )  # fmt: skip
 COMPARISONS = (
-    "leg", "against", "filter", "questions", "gained", "lost", "difference", "95 % interval", "p",
-    "detectable", "equivalence p", "verdict",
+    "leg", "filter", "questions", "gained / lost", "difference", "95 % interval", "p", "detectable",
+    "equivalence p", "verdict",
 )  # fmt: skip
+
+
+def title(pooled: Pooled) -> str:
+    """What the comparisons are against."""
+    return f"against {pooled.base}, in points; equivalence margin {points(pooled.margin)}"
 
 
 def legs(pooled: Pooled) -> list[tuple[str, ...]]:
@@ -41,14 +47,17 @@ def comparisons(pooled: Pooled) -> list[tuple[str, ...]]:
 def console(pooled: Pooled) -> list[Table]:
     """Two tables: the legs, and what they come to against the base leg."""
     made = [_table(LEGS, legs(pooled))]
-    return made + ([_table(COMPARISONS, comparisons(pooled))] if pooled.judged else [])
+    if pooled.judged:
+        made.append(_table(COMPARISONS, comparisons(pooled)))
+        made[-1].title, made[-1].title_justify = title(pooled), "left"
+    return made
 
 
 def markdown(pooled: Pooled) -> str:
     """Two Markdown tables and the sentences."""
     lines = _lines(LEGS, legs(pooled))
     if pooled.judged:
-        lines += ["", *_lines(COMPARISONS, comparisons(pooled)), ""]
+        lines += ["", f"{title(pooled)}:", "", *_lines(COMPARISONS, comparisons(pooled)), ""]
         lines += [
             f"- {one.between.other} against {one.between.base}, {one.between.which}: {one.said}"
             for one in pooled.judged
@@ -95,10 +104,9 @@ def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
         share(one.accuracy),
         share(one.error),
         interval(one.interval, share),
-        str(len(one.counts)),
         share(one.spread),
         share(one.flips),
-        UNDEFINED if math.isnan(accepted) else f"{accepted:.2f}",
+        "-" if math.isnan(accepted) else f"{accepted:.2f}",
     )
 
 
@@ -106,11 +114,9 @@ def _comparison(one: Judged) -> tuple[str, ...]:
     found = one.between
     return (
         found.other,
-        found.base,
         found.which,
         f"{found.compared}" if found.paired else f"{found.compared} (unpaired)",
-        "-" if found.gained is None else str(found.gained),
-        "-" if found.lost is None else str(found.lost),
+        "-" if found.gained is None else f"{found.gained} / {found.lost}",
         points(found.difference),
         interval(found.interval, points),
         small(found.p),

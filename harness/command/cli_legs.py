@@ -1,0 +1,130 @@
+"""``harness legs``: accuracy legs, from past lm-eval runs to pooled statements."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from harness import exits
+from harness.command.console import console_for_people
+from harness.legs import comparable, importing, journal
+from harness.record import document
+
+EPILOG = """\
+examples:
+  harness legs import out/fp8-run1 --leg fp8 --into results/legs/august
+  harness legs import out/fp4-run1 --leg fp4 --into results/legs/august
+  harness legs pool results/legs/august --base fp8 --margin 1.0
+
+A leg is one configuration of the server, a sample one measurement of it. Samples are lm-eval's
+results_*.json with samples_*.jsonl (lm-eval --log_samples). Pooling compares by question, under both
+filters, and says no more than its tests; legs whose prompts or settings differ are not compared.
+
+exit codes: 0 every leg is compared, 2 bad input, 4 a leg is not measured or cannot be compared
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
+    raw = argparse.RawDescriptionHelpFormatter
+    bring = what.add_parser(
+        "import", help="take a past lm-eval run in as a sample of a leg", formatter_class=raw
+    )
+    bring.add_argument(
+        "source", type=Path, metavar="SOURCE", help="folder (or samples file) that lm-eval wrote"
+    )
+    bring.add_argument("--leg", required=True, metavar="NAME", help="leg it is a sample of")
+    bring.add_argument("--into", required=True, type=Path, metavar="DIR", help="campaign folder")
+    bring.add_argument("--task", default="gsm8k", metavar="T", help="lm-eval task (default: %(default)s)")
+    pooling = what.add_parser("pool", help="pool the legs of a campaign folder", formatter_class=raw)
+    pooling.add_argument("directory", type=Path, metavar="DIR", help="campaign folder")
+    pooling.add_argument("--base", metavar="LEG", help="leg the others are held against (default: the first)")
+    pooling.add_argument(
+        "--margin",
+        type=float,
+        default=1.0,
+        metavar="POINTS",
+        help="equivalence margin (default: %(default)s)",
+    )
+    pooling.add_argument("--json", type=Path, metavar="F", help="also write all figures to this file")
+    pooling.add_argument(
+        "--write", type=Path, metavar="DIR", help="write pooled.md, legs and comparisons as CSV and Parquet"
+    )
+    parser.epilog = EPILOG
+
+
+def main(args: argparse.Namespace) -> int:
+    """Do what was asked. Raises `InputError`."""
+    return {"import": bring_in, "pool": pool}[args.what](args)
+
+
+def bring_in(args: argparse.Namespace) -> int:
+    where = importing.import_run(args.source, args.leg, args.into, args.task)
+    records, _ = journal.read(where.samples)
+    right = {which: sum(record[f"{which}_correct"] for record in records) for which in ("strict", "flexible")}
+    counts = ", ".join(f"{which} {k}/{len(records)}" for which, k in right.items())
+    print(f"sample {where.sample} of leg {where.leg}: {counts}, in {where.folder}")
+    return exits.AGREE
+
+
+def pool(args: argparse.Namespace) -> int:
+    """Pool, print, write; exit code 4 when a leg is not measured."""
+    import math
+
+    if math.isnan(args.margin) or not 0 < args.margin < 100:
+        raise exits.InputError(f"--margin is {args.margin}, allowed are points above 0 and below 100")
+    document.check_output("--json", args.json)
+    if not args.directory.is_dir():
+        raise exits.InputError(f"{args.directory} is no folder; give a campaign folder")
+    table = journal.table(args.directory)
+    if table.empty:
+        raise exits.InputError(f"{args.directory} holds no sample of a leg")
+    from harness.legs.pool import pooled, tables
+
+    base = args.base or str(table["leg"].iloc[0])
+    found_legs = list(dict.fromkeys(map(str, table["leg"])))
+    if base not in found_legs:
+        raise exits.InputError(f"--base is {base!r}, allowed are {', '.join(found_legs)}")
+    refused = refusals(args.directory, base, found_legs)
+    found = pooled.pool(table, base=base, margin=args.margin / 100, refused=refused)
+    show(found)
+    if args.json:
+        document.write_text(args.json, json.dumps(found.records(), indent=1) + "\n")
+    if args.write:
+        args.write.mkdir(parents=True, exist_ok=True)
+        print("written  " + ", ".join(str(file) for file in tables.write(found, args.write)))
+    return exits.UNPROVEN if refused else exits.AGREE
+
+
+def refusals(directory: Path, base: str, legs: list[str]) -> dict[str, str]:
+    """Leg to why it is not measured, or cannot be compared with ``base``."""
+    places = {leg: [one for one in journal.places(directory) if one.leg == leg] for leg in legs}
+    found: dict[str, str] = {}
+    for leg in legs:
+        unfinished = [one.sample for one in places[leg] if one.manifest()["status"] != "finished"]
+        if unfinished:
+            found[leg] = f"has a sample {unfinished[0]} that is {places[leg][0].manifest()['status']}"
+            continue
+        differing = comparable.differences(places[base], places[leg])
+        if differing:
+            found[leg] = f"cannot be compared with {base}: {'; '.join(differing)}"
+    return found
+
+
+def show(found: object) -> None:
+    """Tables, then the sentences."""
+    from harness.legs.pool import pooled, tables
+
+    assert isinstance(found, pooled.Pooled)
+    console = console_for_people()
+    for one in tables.console(found):
+        console.print(one)
+        console.print()
+    for judged in found.judged:
+        compared = judged.between
+        console.print(
+            f"{compared.other} against {compared.base}, {compared.which}: {judged.said}", soft_wrap=True
+        )
+    for leg, reason in found.refused.items():
+        console.print(f"{leg} {reason}", soft_wrap=True)

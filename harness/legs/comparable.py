@@ -1,0 +1,36 @@
+"""Whether two legs answer the same question: same prompts, same settings; any difference is named.
+
+A difference in shots, seed, stops or prompts changes scores by more than an indexer does, and the table
+that shows it looks like any other. What neither leg knows is no difference, and is told as unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from harness.legs.journal import Place
+
+FREE = ("model_args", "server", "environment", "indexer")
+"""Entries of an identity that may differ between legs: they are what is compared."""
+
+
+def differences(base: Iterable[Place], other: Iterable[Place]) -> list[str]:
+    """One sentence for each setting in which a sample of ``other`` is not like one of ``base``."""
+    said: dict[str, None] = {}
+    for one in base:
+        for two in other:
+            for text in _between(one.manifest()["identity"], two.manifest()["identity"]):
+                said[text] = None
+    return list(said)
+
+
+def _between(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterable[str]:
+    for name in sorted(set(one) | set(two)):
+        mine, theirs = one.get(name), two.get(name)
+        if name in FREE or mine == theirs or None in (mine, theirs):
+            continue
+        if name == "prompts":
+            yield "the prompts differ (their hashes do)"
+        else:
+            yield f"{name} {theirs!r} against {mine!r}"

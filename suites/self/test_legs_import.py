@@ -1,0 +1,192 @@
+"""Past lm-eval runs become legs, once each, with nothing filled in; legs that differ are not compared."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, exits
+from harness.exits import InputError
+from harness.legs import comparable, importing, journal
+
+
+def sample(question: int, which: str, reply: str, extracted: str, right: bool, shots: str = "") -> str:
+    """One line as lm-eval 0.4 writes it."""
+    content = {
+        "doc_id": question,
+        "target": "#### 18",
+        "arguments": {
+            "gen_args_0": {"arg_0": f"{shots}Question: {question}\nAnswer:", "arg_1": {"until": []}}
+        },
+        "resps": [[reply]],
+        "filtered_resps": [extracted],
+        "filter": which,
+        "exact_match": 1.0 if right else 0.0,
+    }
+    return json.dumps(content) + "\n"
+
+
+def run(folder: Path, rights: list[tuple[bool, bool]], *, shots: int = 20, salt: str = "") -> Path:
+    """A folder of lm-eval results: (strict, flexible) right for each question."""
+    folder.mkdir(parents=True)
+    lines = [
+        sample(question, which, f"It is 18{salt}", "18" if right else "[invalid]", right, "x" * shots)
+        for question, both in enumerate(rights)
+        for which, right in zip(("strict-match", "flexible-extract"), both, strict=True)
+    ]
+    (folder / "samples_gsm8k_2026-08-20.jsonl").write_text("".join(lines), encoding="utf-8")
+    results: dict[str, Any] = {
+        "results": {},
+        "n-shot": {"gsm8k": shots},
+        "n-samples": {"gsm8k": {"original": 1319, "effective": len(rights)}},
+        "config": {
+            "model": "local-completions",
+            "model_args": {"base_url": folder.name},
+            "fewshot_seed": 1234,
+        },
+        "configs": {"gsm8k": {"generation_kwargs": {"until": ["Question:"]}}},
+        "lm_eval_version": "0.4.13",
+        "date": 1796136024.4,
+    }
+    (folder / "results_2026-08-20.json").write_text(json.dumps(results), encoding="utf-8")
+    return folder
+
+
+BOTH = [(True, True), (False, True), (False, False), (True, True)]
+
+
+def test_both_filters_of_a_question_are_one_answer(tmp_path: Path) -> None:
+    """What lm-eval kept is there; what it did not keep is unknown, not invented."""
+    where = importing.import_run(run(tmp_path / "out", BOTH), "fp8", tmp_path / "camp")
+    records, torn = journal.read(where.samples)
+    assert (len(records), torn) == (4, 0)
+    assert [(one["strict_correct"], one["flexible_correct"]) for one in records] == BOTH
+    first = records[0]
+    assert (first["reply"], first["strict"], first["status"], first["prompt_chars"]) == (
+        "It is 18", "18", "answered", 39,
+    )  # fmt: skip
+    assert {first[key] for key in ("finish_reason", "prompt_tokens", "latency", "http_status")} == {None}
+    manifest = where.manifest()
+    assert (manifest["status"], manifest["expected"]) == ("finished", 4)
+    assert manifest["started"].startswith("2026-12-01T")
+    assert manifest["identity"]["shots"] == 20
+    assert manifest["identity"]["stops"] == ["Question:"]
+
+
+def test_an_empty_reply_is_not_an_answer(tmp_path: Path) -> None:
+    """lm-eval scores a request that failed and an empty reply alike; both are told apart from answers."""
+    folder = run(tmp_path / "out", [])
+    lines = [sample(0, which, "", "[invalid]", False) for which in ("strict-match", "flexible-extract")]
+    (folder / "samples_gsm8k_2026-08-20.jsonl").write_text("".join(lines), encoding="utf-8")
+    records, _ = journal.read(importing.import_run(folder, "a", tmp_path / "camp").samples)
+    assert [one["status"] for one in records] == ["empty"]
+
+
+def test_one_run_is_one_sample(tmp_path: Path) -> None:
+    """Imported twice, also under another name, it would count twice."""
+    out, camp = run(tmp_path / "out", BOTH), tmp_path / "camp"
+    importing.import_run(out, "fp8", camp)
+    for leg in ("fp8", "fp4"):
+        with pytest.raises(InputError, match="is sample 1 of leg fp8 already; it would count twice"):
+            importing.import_run(out, leg, camp)
+    second = importing.import_run(run(tmp_path / "again", BOTH, salt="!"), "fp8", camp)
+    assert (second.sample, len(journal.table(camp))) == (2, 8)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{}\n", "line 1 is no lm-eval sample"),
+        (sample(0, "strict-match", "x", "18", True), "question 0 under one filter only"),
+        ("not json\n", "line 1 is no lm-eval sample"),
+    ],
+)
+def test_a_file_that_is_not_lm_evals_leaves_nothing(text: str, sentence: str, tmp_path: Path) -> None:
+    """One sentence, and the campaign folder is as it was."""
+    folder = run(tmp_path / "out", [])
+    (folder / "samples_gsm8k_2026-08-20.jsonl").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=sentence):
+        importing.import_run(folder, "a", tmp_path / "camp")
+    assert journal.places(tmp_path / "camp") == []
+
+
+def test_a_torn_line_is_no_answer(tmp_path: Path) -> None:
+    """What a kill left behind is skipped, and what is written next does not join it."""
+    where = importing.import_run(run(tmp_path / "out", BOTH), "a", tmp_path / "camp")
+    records, _ = journal.read(where.samples)
+    with open(where.samples, "ab") as stream:
+        stream.write(b'{"question": 4, "rep')
+    with journal.Writer(where) as writer:
+        writer.add({**records[0], "question": 5})
+    again, torn = journal.read(where.samples)
+    assert ([one["question"] for one in again], torn) == ([0, 1, 2, 3, 5], 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"status": "splendid"}, "status is 'splendid', allowed are answered"),
+        ({"more": 1}, "has or lacks more"),
+        ({"status": "failed"}, "is failed and judged True"),
+        ({"strict_correct": None}, "is answered and judged False"),
+    ],
+)
+def test_a_record_outside_the_closed_lists_is_refused(
+    change: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """A failed request is never judged, and an answer always is."""
+    where = importing.import_run(run(tmp_path / "out", BOTH), "a", tmp_path / "camp")
+    records, _ = journal.read(where.samples)
+    with journal.Writer(where) as writer, pytest.raises(ValueError, match=sentence):
+        writer.add({**records[0], **change})
+
+
+def test_legs_that_differ_in_a_setting_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Shots and prompts are named; the server may differ, that is what is compared."""
+    camp = tmp_path / "camp"
+    importing.import_run(run(tmp_path / "a", BOTH), "fp8", camp)
+    importing.import_run(run(tmp_path / "b", BOTH, salt="!"), "fp4", camp)
+    importing.import_run(run(tmp_path / "c", BOTH, shots=5), "short", camp)
+    of = {leg: [one for one in journal.places(camp) if one.leg == leg] for leg in ("fp8", "fp4", "short")}
+    assert comparable.differences(of["fp8"], of["fp4"]) == []
+    assert comparable.differences(of["fp8"], of["short"]) == [
+        "the prompts differ (their hashes do)", "shots 5 against 20",
+    ]  # fmt: skip
+    line = ["legs", "pool", str(camp), "--base", "fp8", "--json", str(tmp_path / "pooled.json")]
+    assert cli.main([*line, "--write", str(tmp_path / "written")]) == exits.UNPROVEN
+    said = capsys.readouterr().out
+    assert "short cannot be compared with fp8: the prompts differ" in said
+    assert "fp4 against fp8, strict: no question of 4 was answered differently" in said
+    found = json.loads((tmp_path / "pooled.json").read_text(encoding="utf-8"))
+    words = {one["other"]: one["verdict"] for one in found["comparisons"]}
+    assert words == {"fp4": "not seen", "short": "not measured"}
+    assert (tmp_path / "written" / "pooled.md").is_file()
+
+
+def test_commands_refuse_bad_input_in_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 2 and one line each; a run that is taken in says what came of it."""
+    monkeypatch.chdir(tmp_path)
+    run(tmp_path / "out", BOTH)
+    assert cli.main(["legs", "import", "out", "--leg", "fp8", "--into", "camp"]) == exits.AGREE
+    assert "sample 1 of leg fp8: strict 2/4, flexible 3/4" in capsys.readouterr().out
+    for line, sentence in {
+        "legs pool camp --base fp4": "--base is 'fp4', allowed are fp8",
+        "legs pool camp --margin 0": "--margin is 0.0, allowed are points above 0 and below 100",
+        "legs pool camp --margin nan": "--margin is nan",
+        "legs pool absent": "absent is no folder",
+        "legs pool out": "out holds no sample of a leg",
+        "legs import absent --leg a --into camp": "absent does not exist",
+        "legs import camp --leg a --into camp": "holds no samples_gsm8k_*.jsonl",
+        "legs import out --leg ../a --into camp": "leg is '../a', allowed is a name",
+    }.items():
+        assert cli.main(line.split()) == exits.USAGE
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert said.count("\n") == 1
