@@ -38,6 +38,7 @@ examples:
 COMMANDS = {
     "verify": "run the suites on a path and sum up",
     "check": "run one case, listed or custom, and print its verdict",
+    "localize": "run each stage of a pipeline case on the oracle's inputs, and name the first that differs",
     "list": "cases, paths, suites or fills",
     "ab": "the same inputs through two source trees, every output byte compared",
     "report": "past runs: list them, show one again, write its page",

@@ -1,8 +1,9 @@
 """Which keys a row selects, and what is left open when scores tie at the cut (spec indexer.md 9).
 
 Contract: the k largest visible scores; what lies above the cut must be selected, what equals
-the cut may be, as far as places are left. Selections are compared as sets, -1 being padding
-anywhere. It fails silently when a comparison by value accepts one key twice and another never
+the cut may be, as far as places are left. A row that sees at most k keys selects them all, whatever
+their scores are (the bypass below ``index_topk`` keys). Selections are compared as sets, -1 being
+padding anywhere. It fails silently when a comparison by value accepts one key twice and another never
 on a plateau of equal scores.
 """
 
@@ -38,13 +39,15 @@ def topk(scores: Tensor, windows: Windows, k: int, stable: bool) -> TopK:
     """Select from ``scores`` float32 [T, W] inside ``windows``; scores outside are never looked at.
 
     ``stable``: ties go to the smallest position, so nothing is left open and ``may`` is empty.
-    -0 equals 0. Raises ValueError for a NaN inside a window, where no order is specified, or k < 1.
+    -0 equals 0. Raises ValueError for a NaN inside a window of more than k keys, where no order is
+    specified (see `numbers_in_order`), or k < 1. In shorter windows NaNs stand before all numbers in ids.
     """
     if k < 1:
         raise ValueError(f"k is {k}, allowed are 1 and above")
     seen = visible(windows, scores.shape[1])
-    if bool((scores.isnan() & seen).any()):
-        raise ValueError("scores has a NaN inside a window, allowed are numbers and infinities")
+    whole = seen.sum(1) <= k
+    if bool(unordered(scores, windows, k).any()):
+        raise ValueError("scores has a NaN inside a window of more than k keys, allowed are numbers and infinities")
     order = _order(scores, seen)
     count = seen.sum(1).clamp(max=k)  # selected keys of each row
     ids = _padded(order, count, k)
@@ -55,9 +58,15 @@ def topk(scores: Tensor, windows: Windows, k: int, stable: bool) -> TopK:
         must = torch.zeros_like(seen).scatter(1, order, _rank(order) < count.unsqueeze(1))
         return TopK(ids, cut, must, torch.zeros_like(seen), torch.zeros_like(count))
     places = count - above.sum(1)
-    settled = level.sum(1) <= places  # the whole tie class is taken: nothing is open
-    must = above | (level & settled.unsqueeze(1))
+    settled = whole | (level.sum(1) <= places)  # the whole tie class is taken: nothing is open
+    must = above | (level & settled.unsqueeze(1)) | (seen & whole.unsqueeze(1))
     return TopK(ids, cut, must, level & ~settled.unsqueeze(1), places.masked_fill(settled, 0))
+
+
+def unordered(scores: Tensor, windows: Windows, k: int) -> Tensor:
+    """Rows bool [T] that see more than ``k`` keys, a NaN among them: which keys they select is left open."""
+    seen = visible(windows, scores.shape[1])
+    return (seen.sum(1) > k) & (scores.isnan() & seen).any(1)
 
 
 def _order(scores: Tensor, seen: Tensor) -> Tensor:
@@ -118,3 +127,22 @@ def check_selection(ids: Tensor, wanted: TopK) -> Selection:
         doubled=(times - 1).clamp(min=0).sum(1),
         open_places=(chosen & wanted.may).sum(1) - wanted.places,
     )
+
+
+def numbers_in_order(ids: Tensor, scores: Tensor, windows: Windows, k: int) -> Tensor:
+    """Rows bool [T] whose ``ids`` int [T, any] are right as far as anything is specified when NaNs are seen.
+
+    Each key at most once and visible, as many as there are to take, and no number left out that is larger
+    than a number taken; whether a NaN is taken is left open.
+    """
+    width = scores.shape[1]
+    seen, ids = visible(windows, width), ids.long()
+    inside = (ids >= 0) & (ids < width)
+    times = torch.zeros(ids.shape[0], width + 1, dtype=torch.int64, device=ids.device)
+    times.scatter_add_(1, torch.where(inside, ids, width), torch.ones_like(ids))
+    times, chosen = times[:, :width], times[:, :width] > 0
+    number = seen & ~scores.isnan()
+    lowest = scores.masked_fill(~(number & chosen), torch.inf).amin(1)
+    highest = scores.masked_fill(~(number & ~chosen), -torch.inf).amax(1)
+    right = (times <= 1).all(1) & ~(chosen & ~seen).any(1) & ~(ids >= width).any(1)
+    return right & (chosen.sum(1) == seen.sum(1).clamp(max=k)) & (lowest >= highest)

@@ -41,9 +41,10 @@ WORDS: dict[str, tuple[str, ...]] = {
     "ex": ("ids", "scores"),
     "fmt": ("fn", "fnuz"),
     "tile": ("flat", "tiled"),
+    "rule": ("dsa", "v4"),
     "ask": ("fp4", "fp8", "bf16", "none"),
     "chip": ("gfx950", "gfx942", "gfx1250", "gfx90a"),
-    "by": ("nowriter", "prefillcp", "ubatch", "transfer", "page"),
+    "by": ("nowriter", "prefillcp", "ubatch", "transfer", "page", "split"),
 }
 """Fields that are one of a few words. ``t`` is one of `TABLES`, ``f`` a fill of the suite."""
 
@@ -82,6 +83,7 @@ class Case:
     layers: int = 0
     page: int = 0
     blocks: int = 0
+    rule: str = ""
     ask: str = ""
     kpool: int = 0
     chip: str = ""
@@ -188,6 +190,7 @@ HELP = {
     "layers": "layers with an indexer",
     "page": "indexer rows a page",
     "blocks": "pages of the pool",
+    "rule": "whose gate: dsa (sparse indexers of the DeepSeek-V3.2 kind), v4 (DeepSeek-V4)",
     "ask": "index cache dtype that is asked for",
     "kpool": "index_kpool of the model, 0: none",
     "chip": "GPU",

@@ -40,7 +40,7 @@ def judge(book: Book, inputs: Inputs, want: Wanted, answers: list[Answer]) -> Ve
     for answer in answers:
         wrong = want.compare(answer.value, inputs, answer.outside)
         if wrong is not None:
-            _comparable(book, inputs, want, wrong)
+            comparable(book, inputs, want, wrong)
             name(book, inputs, want, answer.value, wrong)
             return book.differ_on(wrong, want.grade, inputs.grid, step=answer.step)
         book.total += inputs.visible
@@ -62,7 +62,7 @@ def _same_bits(book: Book, inputs: Inputs, answers: list[Answer]) -> Verdict | N
     return None
 
 
-def _comparable(book: Book, inputs: Inputs, want: Wanted, wrong: compare.Difference) -> None:
+def comparable(book: Book, inputs: Inputs, want: Wanted, wrong: compare.Difference) -> None:
     """Raise `OutOfScope` where a device may differ: its arithmetic outside the budget is not published."""
     if wrong.layer == "bits" and want.over_budget and book.path.executor.startswith("device"):
         dots = f"{want.over_budget} of {inputs.visible * inputs.case.h} dots"

@@ -15,9 +15,16 @@ import torch
 from torch import Tensor
 
 from harness.findings import Finding
-from harness.paths.requests.writing import WriteKeys
+from harness.paths.requests.eightbit import WriteKeys8
+from harness.paths.requests.publishing import DraftLoop, PublishWindows
+from harness.paths.requests.replaying import Capture, Eager, Replay
+from harness.paths.requests.selecting import SelectDecode, SelectPrefill
+from harness.paths.requests.writing import WRITTEN_TOKENS, WriteKeys, WriteTokens
 
-WRITTEN = {WriteKeys: ("k_codes", "k_scales")}
+WRITTEN = {WriteTokens: WRITTEN_TOKENS, WriteKeys: ("k_codes", "k_scales"), WriteKeys8: ("cache",)}
+WRITTEN |= {PublishWindows: ("seq", "start", "end"), DraftLoop: ("context_lens", "buffers")}
+WRITTEN |= dict.fromkeys((Capture, Replay, Eager), ("schedule", "selected"))
+WRITTEN |= dict.fromkeys((SelectDecode, SelectPrefill), ("ids",))
 """Fields that a request asks the path to write, besides ``out``."""
 
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +25,7 @@ from harness.emulator.flydsl_frontend import translate
 from harness.emulator.flydsl_types import struct_leaves
 from harness.emulator.operations import EVALUATE, Site
 from harness.emulator.program import Op, Program, Type, UnsupportedOperation
-from harness.emulator.sessions import Session, current, take_filled
+from harness.emulator.sessions import Session, current, launch, take_filled
 
 _INTEGERS = {8: "<b", 16: "<h", 32: "<i", 64: "<q"}
 
@@ -35,24 +37,56 @@ def executable(artifact: Any) -> Callable[[Any], None]:
 
     def run(packed: Any) -> None:
         slots = take_filled()
-        allocations: dict[tuple[int, int], Allocation] = {}
         session = current()
-        arguments, names = [], iter(session.order)
+        arguments: list[Any] = []
+        names = iter(session.order)
         for number, value in enumerate(host.arguments):
             kind = host.types[value]
             tensor = slots.get(packed[number] or 0)
             if tensor is None:
-                raw = _raw_pointer(kind, packed[number], session, allocations)
+                raw = _raw_pointer(kind, packed[number], session)
                 arguments.append(raw or _argument(kind, packed[number], f"arg{number}"))
             else:
-                name = next(names, f"arg{number}")
-                arguments.append(Pointer(_allocation(tensor, name, session, allocations)))
+                arguments.append(Place(tensor, next(names, f"arg{number}")))
         devices = {tensor.device for tensor in slots.values()}
         if len(devices) != 1:
             raise UnsupportedOperation(f"launch with tensors on {len(devices)} devices")
-        Host(host, kernels, session, devices.pop()).run(arguments)
+        launched = [op.attrs["kernel"] for op in host.body.ops if op.code == "launch"]
+        launch(" ".join(launched), partial(_run, host, kernels, arguments, devices.pop()))
 
     return run
+
+
+@dataclass(frozen=True)
+class Place:
+    """A pointer argument: ``offset`` bytes into a tensor, which findings call ``name``."""
+
+    tensor: Tensor
+    name: str
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class Number:
+    """A floating-point argument, a tensor of ``dtype`` to the kernel."""
+
+    value: float
+    dtype: torch.dtype
+
+
+def _run(host: Program, kernels: dict[str, Program], arguments: list[Any], device: torch.device) -> None:
+    """Run a host function whose arguments are known, under whatever session is open."""
+    session = current()
+    allocations: dict[tuple[int, int], Allocation] = {}
+
+    def resolved(argument: Any) -> Any:
+        if isinstance(argument, Number):
+            return torch.tensor(argument.value, dtype=argument.dtype)
+        if not isinstance(argument, Place):
+            return argument
+        return Pointer(_allocation(argument.tensor, argument.name, session, allocations), argument.offset)
+
+    Host(host, kernels, session, device).run([resolved(argument) for argument in arguments])
 
 
 def _lowered(artifact: Any) -> tuple[dict[str, Program], dict[str, Program]]:
@@ -68,17 +102,14 @@ def _lowered(artifact: Any) -> tuple[dict[str, Program], dict[str, Program]]:
         return translate(module, current().roots)
 
 
-def _raw_pointer(
-    kind: Type, address: int | None, session: Session, allocations: dict[tuple[int, int], Allocation]
-) -> Pointer | None:
+def _raw_pointer(kind: Type, address: int | None, session: Session) -> Place | None:
     """A pointer passed as a bare address: it must lie in a tensor the session labels. None for null."""
     if kind.kind != "pointer" or not address:
         return None
     target = struct.unpack("<Q", ctypes.string_at(address, 8))[0]
     for name, tensor in session.labels.items():
-        allocation = _allocation(tensor, name, session, allocations)
-        if tensor.data_ptr() <= target < tensor.data_ptr() + allocation.size:
-            return Pointer(allocation, target - tensor.data_ptr())
+        if tensor.data_ptr() <= target < tensor.data_ptr() + span_of(tensor):
+            return Place(tensor, name, target - tensor.data_ptr())
     if target:
         raise UnsupportedOperation("pointer argument that lies in no tensor the session labels")
     return None
@@ -102,7 +133,7 @@ def _argument(kind: Type, address: int | None, label: str) -> Any:
     if kind.kind == "float" and kind.name in ("f32", "f64"):
         form = "<f" if kind.bits == 32 else "<d"
         number_read = struct.unpack(form, ctypes.string_at(address, kind.bits // 8))[0]
-        return torch.tensor(number_read, dtype=lanes.dtype_of(kind))
+        return Number(number_read, lanes.dtype_of(kind))
     raise UnsupportedOperation(f"host argument of type {kind}")
 
 

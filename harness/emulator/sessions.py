@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -80,6 +81,29 @@ def session(
         yield opened
     finally:
         stack.pop()
+
+
+Watcher = Callable[[str, Callable[[], None]], AbstractContextManager[None]]
+"""Told a launch's name and what runs it again with the same arguments; it runs inside the context."""
+
+
+@contextlib.contextmanager
+def watched(watcher: Watcher) -> Iterator[None]:
+    """Tell ``watcher`` of every launch of this thread."""
+    watchers = _state.__dict__.setdefault("watchers", [])
+    watchers.append(watcher)
+    try:
+        yield
+    finally:
+        watchers.pop()
+
+
+def launch(name: str, run: Callable[[], None]) -> None:
+    """``run`` a launch under the eyes of whoever watches."""
+    with ExitStack() as stack:
+        for watcher in getattr(_state, "watchers", ()):
+            stack.enter_context(watcher(name, run))
+        run()
 
 
 def filled() -> dict[int, Tensor]:

@@ -1,16 +1,73 @@
-"""The cases of suite fp8."""
+"""The cases of suite fp8: both formats, both kinds of scale, both page orders, every fill."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
+from harness.case.case_limits import CaseError
+from harness.case.lists.common import SHORT, SPEC, WINDOWS
 from harness.case.suite import Suite
 
-SMOKE: tuple[str, ...] = ()
+if TYPE_CHECKING:
+    from harness.case.cases import Case
+
+FILLS: Mapping[str, str] = {
+    "bytes": "all codes, a few exponents in each vector so that sums stay exact; scales of few bits",
+    "address": "one value in one column of each key, another for every key",
+    "natural": "Gaussian data through the quantiser; full bf16 weights",
+    "boundary": "maxima at top*2^k and one step either side, all midpoints, zero and tiny vectors, -0",
+}
+STYLES = ("shuffled", "tight", "wide", "strided", "identity")
+"""Table styles whose tensors the FP8 scorers are given; rows far apart are suite decode's."""
+
+SMOKE = (
+    "fp8-n1-h16-d128-ctx300,64,0-fmtfn-ue1-tileflat-tshuffled-faddress-s1",
+    "fp8-n2-h16-d128-ctx257,16,1,65-fmtfn-ue1-tiletiled-tshuffled-faddress-s2",
+    "fp8-n3-h32-d128-ctx130,2-fmtfn-ue1-tileflat-tstrided-fbytes-s3",
+    "fp8-n2-h16-d128-ctx300,17-fmtfnuz-ue0-tiletiled-twide-fbytes-s4",
+    "fp8-n1-h64-d128-ctx256,255-fmtfnuz-ue1-tileflat-ttight-fbytes-s5",
+    "fp8-n4-h16-d128-ctx70,15,63-fmtfn-ue0-tileflat-tshuffled-fboundary-s6",
+    "fp8-n1-h16-d128-ctx129,64-fmtfnuz-ue1-tiletiled-tshuffled-fboundary-s7",
+    "fp8-n1-h32-d128-ctx65-fmtfn-ue0-tiletiled-tshuffled-fnatural-s8",
+    "fp8-n2-h16-d128-ctx66,3-fmtfnuz-ue0-tileflat-tshuffled-faddress-s9",
+    "fp8-h16-d128-ctx300,64,0-w0@0:300,0@37:41,0@5:5,0@128:256+2,0@255:257,1@17:64,1@0:1-fmtfn-ue1-fbytes-s11",
+    "fp8-h64-d128-ctx150,33-w0@0:129+2,0@100:150,1@15:16,1@0:0,1@0:33-fmtfnuz-ue0-fbytes-s12",
+    "fp8-h32-d128-ctx140,7-w0@3:139+2,1@2:7-fmtfn-ue0-fboundary-s13",
+    "fp8-h16-d128-ctx65,64-w0@0:64+2,1@63:64-fmtfnuz-ue1-faddress-s14",
+    "fp8-h16-d128-ctx130-w0@0:130,0@64:129-fmtfn-ue1-fnatural-s15",
+)
 
 
 def full() -> Iterator[str]:
-    yield from ()
+    kinds = [
+        (fmt, ue, order, fill)
+        for fmt in ("fn", "fnuz")
+        for ue in (0, 1)
+        for order in ("flat", "tiled")
+        for fill in FILLS
+    ]
+    heads, lengths = (16, 32, 64, 128), (SHORT, SPEC, "513,1,512,511", "2049,3", "64,128,192")
+    for turn, (fmt, ue, order, fill) in enumerate(kinds):
+        ctx, style = lengths[turn % 5], STYLES[turn % 4]
+        yield (
+            f"fp8-n{turn % 4 + 1}-h{heads[turn % 4]}-d128-ctx{ctx}"
+            f"-fmt{fmt}-ue{ue}-tile{order}-t{style}-f{fill}-s{100 + turn}"
+        )
+        if order == "flat":
+            yield (
+                f"fp8-h{heads[turn % 4]}-d128-ctx700,437,64-w{WINDOWS}-fmt{fmt}-ue{ue}-f{fill}-s{200 + turn}"
+            )
+
+
+def check(case: Case) -> None:
+    """What the FP8 pages and scorers take. Raises `CaseError`."""
+    if case.d != 128:
+        raise CaseError(f"field d is {case.d}, allowed in suite fp8 is 128 (one scale a key)")
+    if case.kind == "decode" and case.t not in STYLES:
+        raise CaseError(f"field t is {case.t!r}, allowed in suite fp8 are {', '.join(STYLES)}")
+    if not sum(case.ctx):
+        raise CaseError("field ctx has no key, allowed in suite fp8 is at least one length from 1")
 
 
 SUITE = Suite(
@@ -22,4 +79,6 @@ SUITE = Suite(
     },
     smoke=SMOKE,
     full=full,
+    fills=FILLS,
+    check=check,
 )

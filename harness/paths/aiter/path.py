@@ -51,7 +51,13 @@ _TENSORS = ("out", "q_codes", "q_scales", "k_codes", "k_scales", "block_tables",
 _PLANES = ("q_fp4", "q_scale", "kv_cache", "kv_scale", "block_tables", "weights")
 
 
-PARTS = ()
+PARTS = (
+    "harness.paths.aiter.eightbit",
+    "harness.paths.aiter.publishing",
+    "harness.paths.aiter.replaying",
+    "harness.paths.aiter.writing",
+    "harness.paths.aiter.selecting",
+)
 """Modules that answer the requests of other areas, each by a function ``answers(path)``."""
 
 

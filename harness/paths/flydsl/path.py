@@ -27,7 +27,17 @@ QUANTISER = ("codes", "scales", "x")
 WRITER = ("k_codes", "k_scales", "k", "slots")
 PLANES = SCORER[1:7]
 TREES = {scoring.DecodeScores: "decode", scoring.PrefillScores: "prefill", scoring.VarqlenScores: "prefill"}
-PARTS = ()
+PARTS = (
+    "harness.paths.flydsl.eightbit",
+    "harness.paths.flydsl.gating",
+    "harness.paths.flydsl.sharding",
+    "harness.paths.flydsl.staging",
+    "harness.paths.flydsl.pooling",
+    "harness.paths.flydsl.publishing",
+    "harness.paths.flydsl.replaying",
+    "harness.paths.flydsl.writing",
+    "harness.paths.flydsl.selecting",
+)
 """Modules that answer the requests of other areas, each by a function ``answers(path)``."""
 
 

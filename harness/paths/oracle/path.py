@@ -21,7 +21,17 @@ from oracles.windows import Windows
 CHUNK = schedule.BLOCK_K
 
 
-PARTS = ()
+PARTS = (
+    "harness.paths.oracle.eightbit",
+    "harness.paths.oracle.gating",
+    "harness.paths.oracle.sharding",
+    "harness.paths.oracle.staging",
+    "harness.paths.oracle.pooling",
+    "harness.paths.oracle.publishing",
+    "harness.paths.oracle.replaying",
+    "harness.paths.oracle.writing",
+    "harness.paths.oracle.selecting",
+)
 """Modules that answer the requests of other areas, each by a function ``answers(path)``."""
 
 

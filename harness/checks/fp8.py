@@ -1,0 +1,20 @@
+"""Suite fp8: the FP8 default, stage by stage: quantise, write a page, read it back, score.
+
+Bytes of codes, scales, folded weights and pages are compared exactly, pages whole, with rows of 144
+bytes and of 132; scores exactly in every cell that is proven to have one right value, within the
+rounding bound elsewhere. Stages that a path has not are the oracle's (`Book.stage`), scores are what
+the suite is about. A check that only scored pages of its own writing would pass with flat and
+tiled exchanged on both sides.
+"""
+
+from __future__ import annotations
+
+from harness.case.cases import Case
+from harness.checks import fp8_flat, fp8_paged
+from harness.judge.verdict import Verdict
+from harness.paths.base import Path
+
+
+def check(case: Case, path: Path) -> Verdict:
+    """Compare the path's FP8 stages with the oracle's."""
+    return fp8_paged.check(case, path) if case.kind == "decode" else fp8_flat.check(case, path)

@@ -1,0 +1,49 @@
+"""Suite pipeline: raw tokens to selected keys in one chain, each stage on what the path's own left.
+
+Stages that a path does not have, or cannot run here, are the oracle's, and the verdict says which; a path
+that has none of them is out of scope, not green. `harness localize` runs the stages apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.case.cases import Case
+from harness.checks.book import Book
+from harness.judge.verdict import Grade, Verdict
+from harness.paths.base import OutOfScope, Path
+from harness.pipeline import chain, raw
+from harness.pipeline.judging import Wrong
+
+
+def check(case: Case, path: Path) -> Verdict:
+    """Compare the path's chain with the oracle's, stage for stage."""
+    book = Book(case, path)
+    own: set[str] = set()
+
+    def ask(request: Any) -> Any:
+        name = type(request).__name__
+        try:
+            value = book.stage(request)
+        except OutOfScope as refusal:  # cannot run on this machine: told, and the rest still checked
+            book.note(f"{name} stood in for by the oracle: {refusal}")
+            return book.stand_in(request)
+        if type(request) in path.table:
+            own.add(name)
+        return value
+
+    wrong, compared = chain.chained(raw.build(case), ask)
+    if not own:
+        raise OutOfScope(f"path {path.name} has no stage of the pipeline")
+    book.facts["stages of the path"] = sorted(own)
+    book.total += compared
+    if wrong is not None:
+        return book.differ(wrong.difference, Grade.EXACT, where=where(wrong), step=f"for stage {wrong.stage}")
+    return book.agree(Grade.EXACT)
+
+
+def where(wrong: Wrong) -> dict[str, int | str]:
+    """Stage, tensor, rank and the place in it."""
+    name, _, rank = wrong.tensor.rpartition(" ")
+    place: dict[str, int | str] = {"stage": wrong.stage, "tensor": name or wrong.tensor, "rank": rank}
+    return place | {f"axis {axis}": index for axis, index in enumerate(wrong.difference.first)}

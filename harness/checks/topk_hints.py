@@ -1,0 +1,46 @@
+"""What a wrong selection would be right for: one wrong rule at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from harness.checks.topk_asked import Asked
+from oracles import topk
+
+TINIEST = 5e-324
+"""Smaller than any float32, as a float64: the distance between zeros that are taken for two numbers."""
+
+
+def hint(asked: Asked, ids: Tensor, row: int, key: int | None, *, whole: bool) -> str:
+    """A rule under which ``ids`` int [T, k] would be right, else what ``key`` of ``row`` is; or nothing.
+
+    ``whole``: all rows were asked about, not ``row`` alone.
+    """
+    if key is not None and key == int(asked.windows.end[row]):
+        return "the column just past the end of its row (row end one too long?)"
+    if key is not None and key == int(asked.windows.start[row]) - 1:
+        return "the column just before the start of its row (row start one too early?)"
+    rows = (asked.lengths > asked.case.k) & ~asked.unordered
+    if not whole:
+        rows &= torch.arange(len(rows)) == row
+    for text, scores, stable in _flaws(asked):
+        other = topk.topk(scores, asked.settled, asked.case.k, stable)
+        if bool(topk.check_selection(ids, other).ok[rows].all()):
+            return f"right {text}"
+    return ""
+
+
+def _flaws(asked: Asked) -> Iterator[tuple[str, Tensor, bool]]:
+    """(in words, the scores or another matrix, whether ties go to the smallest position)."""
+    stable = bool(asked.case.stable)
+    if stable:
+        yield "but for ties, which do not go to the smallest positions", asked.scores, False
+    negative = (asked.scores == 0) & asked.scores.signbit()
+    yield "if -0 were below +0", asked.scores.double().masked_fill(negative, -TINIEST), stable
+    yield "for the smallest scores", -asked.scores, stable
+    column = torch.arange(asked.case.width).float().expand(asked.scores.shape)
+    yield "for the first keys, whatever their scores", -column, stable
+    yield "for the last keys, whatever their scores", column, stable

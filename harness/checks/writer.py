@@ -1,0 +1,162 @@
+"""Suite writer: the fused FP4 writer, byte for byte, each of its five outputs by itself.
+
+Query codes, query scales with their zero pad tiles, weights, and both key planes whole: what no row owns
+must be as it was, and so must query rows without a slot. A key byte may have more than one right value
+where float32's order of summation decides; how many do is in the verdict, and the grade is exact where
+none does. More rows than slots must be refused, or the rest left alone (field report B15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from harness.case.cases import Case
+from harness.checks import writer_inputs, writer_names, writer_where
+from harness.checks.book import Book
+from harness.checks.writer_wanted import ORDER, Wanted, as_bits, key_range, settle, wanted
+from harness.judge import compare
+from harness.judge.verdict import Grade, Verdict
+from harness.paths.base import Path, Unsupported
+from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
+from oracles import prepare
+from oracles.formats import PRODUCTION, quantise
+
+FEW_CODES = 12
+DENSE = ("natural", "spread", "boundary")
+"""Fills that are meant to show nearly all codes."""
+
+
+def check(case: Case, path: Path) -> Verdict:
+    """Compare what the path's writer wrote, and what it left alone, with the oracle."""
+    book = Book(case, path)
+    asked = writer_inputs.build(case)
+    _agree_with_oracle(asked)
+    wrong = _compared(book, asked)
+    if wrong is not None:
+        return wrong
+    if case.p:
+        wrong = _too_many_rows(book, replace(writer_inputs.build(case), slots=asked.slots[: case.r].clone()))
+        if wrong is not None:
+            return wrong
+    grade = Grade.EXACT if not book.facts["bytes with several right values"] else Grade.BOUNDED
+    return book.agree(grade)
+
+
+def _agree_with_oracle(asked: WriteTokens) -> None:
+    """The writer oracle's own keys must lie in the ranges. Raises AssertionError."""
+    kept = asked.slots >= 0
+    normal = prepare.layer_norm(asked.k[kept], asked.norm_weight, asked.norm_bias, eps=asked.epsilon)
+    turned = prepare.rope(normal, asked.cos, asked.sin, asked.positions[kept], pairing=asked.pairing)
+    codes, scales = quantise(turned, PRODUCTION)
+    held = settle(key_range(asked, kept), codes, scales)
+    if not torch.equal(held.codes, codes) or not torch.equal(held.scales, scales):
+        raise AssertionError("the writer oracle's keys lie outside the ranges of its LayerNorm")
+
+
+def _compared(book: Book, asked: WriteTokens) -> Verdict | None:
+    """Ask for ``asked`` and compare all five outputs; a verdict when something differs."""
+    before = [tensor.clone() for tensor in asked.outputs]
+    got = book.ask(asked)
+    wrong = _shaped(book, got, asked)
+    if wrong is not None:
+        return wrong
+    want = wanted(asked, before, asked.outputs)
+    found = {name: as_bits(tensor) for name, tensor in zip(WRITTEN_TOKENS, asked.outputs, strict=True)}
+    counts = {name: int((found[name] != want.outputs[name]).sum()) for name in ORDER}
+    book.facts["outputs"] = {name: f"{count} differ" if count else "right" for name, count in counts.items()}
+    for name in ORDER:
+        wrong = _judged(book, name, found, want, asked, before)
+        if wrong is not None:
+            return wrong
+        book.total += want.outputs[name].numel()
+    return _witnessed(book, want, asked)
+
+
+def _shaped(book: Book, got: object, asked: WriteTokens) -> Verdict | None:
+    """The answer must be the request's own buffers."""
+    if not isinstance(got, tuple) or len(got) != len(WRITTEN_TOKENS):
+        return book.differ(compare.arity(got, len(WRITTEN_TOKENS)), Grade.EXACT)
+    for name, mine, own in zip(WRITTEN_TOKENS, got, asked.outputs, strict=True):
+        wrong = compare.shape(mine, own.shape, own.dtype)
+        wrong = wrong or compare.integers(as_bits(mine), as_bits(own))
+        if wrong is not None:
+            shared = "the answer is not what is in the caller's buffer"
+            return book.differ(wrong, Grade.EXACT, where={"tensor": name}, shared=shared)
+    return None
+
+
+def _judged(
+    book: Book,
+    name: str,
+    found: dict[str, Tensor],
+    want: Wanted,
+    asked: WriteTokens,
+    before: Sequence[Tensor],
+) -> Verdict | None:
+    wrong = compare.integers(found[name], want.outputs[name])
+    if wrong is None:
+        return None
+    told = [f"{other} {text}" for other, text in book.facts["outputs"].items()]
+    book.note("; ".join(told))
+    shared = writer_where.pattern(name, wrong, asked) or writer_names.name(name, asked, before, found)
+    if not shared and name.endswith("scales"):
+        shared = writer_where.stepped(found[name], want.outputs[name])
+    where = writer_where.where(name, wrong.first, asked)
+    grade = Grade.BOUNDED if want.open_bytes and name.startswith("k_") else Grade.EXACT
+    return book.differ(wrong, grade, where=where, shared=shared)
+
+
+def _witnessed(book: Book, want: Wanted, asked: WriteTokens) -> Verdict | None:
+    """Keep what the case showed; two readings of NaN at once are a difference."""
+    kept = asked.slots >= 0
+    book.facts |= {
+        "bytes with several right values": want.open_bytes,
+        "rows written": int(kept.sum()),
+        "rows without a slot": int((~kept).sum()),
+        "groups with a NaN": want.keys.lost + want.queries.lost,
+    }
+    few = int((torch.bincount(want.queries.codes.flatten(), minlength=16) > 0).sum())
+    book.doubt(book.case.f in DENSE and few < FEW_CODES, f"{few} of 16 query codes occur")
+    if len(want.nan_rules) > 1:
+        wrong = compare.Difference(
+            "bits",
+            "nan-rules-mixed",
+            torch.empty(0, 0),
+            "both readings of NaN",
+            "one of them",
+            count=1,
+            total=1,
+        )
+        return book.differ(wrong, Grade.EXACT)
+    for rule in want.nan_rules:
+        book.facts["NaN in a group"] = rule
+    return None
+
+
+def _too_many_rows(book: Book, asked: WriteTokens) -> Verdict | None:
+    """Rows past the last slot: refused with everything as it was, or left alone as if they had none."""
+    step = f"{len(asked.q)} rows with {len(asked.slots)} slots"
+    before = [tensor.clone() for tensor in asked.outputs]
+    try:
+        book.ask(asked)
+    except Unsupported:
+        raise
+    except (ValueError, RuntimeError) as refusal:
+        book.facts["more rows than slots"] = f"refused: {refusal}"
+    else:
+        book.facts["more rows than slots"] = "ignored"
+    rest = torch.full((len(asked.q) - len(asked.slots),), -1)
+    padded = replace(asked, slots=torch.cat((asked.slots, rest)), compute_all_q_rope=False)
+    if book.facts["more rows than slots"] != "ignored":
+        padded = replace(padded, slots=torch.full_like(padded.slots, -1))
+    want = wanted(padded, before, asked.outputs).outputs
+    for name, own in zip(WRITTEN_TOKENS, asked.outputs, strict=True):
+        wrong = compare.integers(as_bits(own), want[name])
+        if wrong is not None:
+            where = writer_where.where(name, wrong.first, padded)
+            return book.differ(wrong, Grade.EXACT, where=where, step=step)
+    return None

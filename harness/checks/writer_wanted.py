@@ -1,0 +1,141 @@
+"""What a writer's five outputs must hold, given what they hold: the nearest contents that are right.
+
+Where one byte is right, that byte; where the order of summation leaves several (`oracles.normalise`), the
+one found if it is among them. A group with an infinity has scale 255 and codes that mean nothing. For a
+NaN there are two readings, the specification's (scale 255) and that of ``fmaxf`` (no part in the maximum,
+no code): either is taken, but one and the same in all groups. All else is what was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
+from oracles import layout, normalise, prepare
+from oracles.formats import E8M0_NAN, GROUP, PRODUCTION, QuantRule
+from oracles.normalise import Range
+
+PAGE = layout.PAGE_ROWS
+ORDER = ("q_scales", "q_codes", "weights_out", "k_scales", "k_codes")
+"""Outputs in the order of comparison: a wrong scale makes the codes below it wrong as well."""
+
+
+@dataclass(frozen=True)
+class Settled:
+    """Right codes uint8 [N, D] and scales uint8 [N, G], as near as can be to those found.
+
+    ``open_bytes``: packed bytes and scales with more than one right value. ``lost``: groups whose only
+    trouble is a NaN, ``poisoned``: those of them that hold 255.
+    """
+
+    codes: Tensor
+    scales: Tensor
+    open_bytes: int
+    lost: int
+    poisoned: int
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """``outputs`` by the fields of `WriteTokens`; bits of bfloat16 as int16."""
+
+    outputs: dict[str, Tensor]
+    keys: Settled
+    queries: Settled
+
+    @property
+    def open_bytes(self) -> int:
+        return self.keys.open_bytes
+
+    @property
+    def nan_rules(self) -> set[str]:
+        """How NaNs were treated, of ``scale 255`` and ``left out of the maximum``."""
+        parts = (self.keys, self.queries)
+        poisoned = any(part.poisoned for part in parts)
+        left_out = any(part.lost > part.poisoned for part in parts)
+        return {
+            *(["scale 255"] if poisoned else []),
+            *(["left out of the maximum"] if left_out else []),
+        }
+
+
+NONE = Settled(torch.empty(0, 0, dtype=torch.uint8), torch.empty(0, 0, dtype=torch.uint8), 0, 0, 0)
+
+
+def wanted(asked: WriteTokens, before: Sequence[Tensor], found: Sequence[Tensor]) -> Wanted:
+    """``before`` and ``found``: the five outputs before and after the writer ran."""
+    want = dict(zip(WRITTEN_TOKENS, (as_bits(tensor).clone() for tensor in before), strict=True))
+    have = dict(zip(WRITTEN_TOKENS, found, strict=True))
+    active = asked.slots >= 0
+    if asked.compute_all_q_rope:
+        active = torch.ones_like(active)
+    queries = _queries(asked, active, have, want) if bool(active.any()) else NONE
+    keys = _keys(asked, asked.slots >= 0, have, want)
+    return Wanted(want, keys, queries)
+
+
+def _queries(asked: WriteTokens, active: Tensor, have: dict[str, Tensor], want: dict[str, Tensor]) -> Settled:
+    """Fill in the query side of ``want`` for the rows that are computed."""
+    heads = asked.q.shape[1]
+    queries = settle(
+        query_range(asked, active),
+        layout.unpack_nibbles(have["q_codes"][active]).flatten(0, 1),
+        layout.read_query_scales(have["q_scales"][active], heads).flatten(0, 1),
+    )
+    want["q_codes"][active] = layout.pack_nibbles(queries.codes).unflatten(0, (-1, heads))
+    want["q_scales"][active] = layout.write_query_scales(queries.scales.unflatten(0, (-1, heads)))
+    want["weights_out"][active] = as_bits(asked.weights)[active]
+    return queries
+
+
+def _keys(asked: WriteTokens, kept: Tensor, have: dict[str, Tensor], want: dict[str, Tensor]) -> Settled:
+    """Fill in the slots of ``want`` that a row has."""
+    block, row = asked.slots[kept] // PAGE, asked.slots[kept] % PAGE
+    keys = settle(
+        key_range(asked, kept),
+        layout.unpack_nibbles(have["k_codes"][block, :, :, row].flatten(1)),
+        have["k_scales"][block, :, :, layout.bent_row(row)].flatten(1),
+    )
+    layout.write_keys(want["k_codes"], want["k_scales"], keys.codes, keys.scales, asked.slots[kept])
+    return keys
+
+
+def query_range(asked: WriteTokens, active: Tensor) -> Range:
+    """Rotated queries of the rows that are computed, [rows * H, D]: one right value each."""
+    place = asked.positions[active].clamp(0, asked.cos.shape[0] - 1)
+    turned = prepare.rope(asked.q[active], asked.cos, asked.sin, place, pairing=asked.pairing).flatten(0, 1)
+    return Range(turned, turned)
+
+
+def key_range(asked: WriteTokens, kept: Tensor) -> Range:
+    """Normalised and rotated keys of the rows that have a slot."""
+    normal = normalise.layer_norm_range(asked.k[kept], asked.norm_weight, asked.norm_bias, eps=asked.epsilon)
+    return normalise.rope_range(normal, asked.cos, asked.sin, asked.positions[kept], pairing=asked.pairing)
+
+
+def settle(values: Range, codes: Tensor, scales: Tensor, rule: QuantRule = PRODUCTION) -> Settled:
+    """The right codes and scales nearest to ``codes`` uint8 [N, D] and ``scales`` uint8 [N, G]."""
+    number = ~(values.low.isnan() | values.high.isnan())
+    first, last = normalise.scale_range(values, rule)
+    lost = ~number.unflatten(-1, (-1, GROUP)).all(-1)
+    right = torch.minimum(torch.maximum(scales, first), last)
+    lost &= last != E8M0_NAN  # beside an infinity both readings of a NaN come to 255
+    poisoned = lost & (scales == E8M0_NAN)
+    right = right.masked_fill(poisoned, E8M0_NAN)
+    low, high = normalise.code_range(values, right, rule)
+    order = normalise.code_order(codes)
+    inside = (order >= normalise.code_order(low)) & (order <= normalise.code_order(high))
+    meaningless = ~number | (right == E8M0_NAN).repeat_interleave(GROUP, dim=-1)
+    kept = torch.where(inside | meaningless, codes, low)
+    several = (low != high).unflatten(-1, (-1, 2)).any(-1) & ~meaningless.unflatten(-1, (-1, 2)).any(-1)
+    open_bytes = int(several.sum()) + int((first != last).sum())
+    return Settled(kept, right, open_bytes, int(lost.sum()), int(poisoned.sum()))
+
+
+def as_bits(tensor: Tensor) -> Tensor:
+    """bfloat16 as int16; bytes as they are."""
+    return tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor

@@ -1,0 +1,179 @@
+"""aiter's FP8 scorers: its Triton kernels behind its own host functions, in Triton's interpreter.
+
+What runs and what cannot:
+- paged, flat pages: ``deepgemm_fp8_paged_mqa_logits`` with its Gluon flag off, as under a Triton before
+  3.5; where rows of a page are padded its view of the scales fails, and the kernel is launched here with
+  the strides that the host would pass.
+- paged, tiled pages: only a Gluon kernel reads them, which the interpreter does not run: `Unsupported`.
+- flat keys: ``fp8_mqa_logits`` without its Gluon kernel, as under a Triton before 3.6.
+- quantiser, writer and gather are HIP: not asked.
+The interpreter takes codes to float16 before a dot, which is exact, but takes NaN codes for numbers;
+operands hold none. Chips are those of the formats: gfx950 for E4M3FN, gfx942 for E4M3FNUZ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path as FilePath
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from harness.paths import signatures
+from harness.paths.aiter import hosted, interpreting, tree
+from harness.paths.base import Answers, Outcome, Unsupported
+from harness.paths.requests.eightbit import FlatScores8, PagedScores8
+
+if TYPE_CHECKING:
+    from harness.paths.aiter.path import AiterPath
+
+HOSTS = ("aiter.ops.triton.attention", "aiter.ops.triton")
+KERNELS = ("aiter.ops.triton._triton_kernels.attention", "aiter.ops.triton._triton_kernels")
+PAGED, FLAT = "pa_mqa_logits", "fp8_mqa_logits"
+PAGED_HOST, PAGED_KERNEL = "deepgemm_fp8_paged_mqa_logits", "_deepgemm_fp8_paged_mqa_logits"
+CHIPS = {"fn": "gfx950", "fnuz": "gfx942"}
+DTYPES = {"fn": torch.float8_e4m3fn, "fnuz": torch.float8_e4m3fnuz}
+PAGE_ROWS, DIM, CHUNK = 64, 128, 256
+UNITS = 4
+"""Compute units that the grid is made for; they decide who scores which chunk and no score."""
+WAVES = 2
+WITHOUT_GLUON = {"enable_gluon_pa_mqa_logits": False, "_gluon_fp8_mqa_logits_kernel": None}
+"""Globals of the host modules that keep it from kernels which the interpreter does not run."""
+
+
+def answers(path: AiterPath) -> Answers:
+    return {
+        PagedScores8: lambda request: paged(path.source(), request),
+        FlatScores8: lambda request: flat(path.source(), request),
+    }
+
+
+def paged(root: FilePath, request: PagedScores8) -> Outcome:
+    """Scores over flat pages. Raises `Unsupported` for tiled ones, and what `hosted.load` raises."""
+    if request.tile == "tiled":
+        raise Unsupported(
+            "tiled pages are read by a Gluon kernel of aiter only (Preshuffle), and Triton's interpreter "
+            "runs no Gluon"
+        )
+    rows, heads, dim = request.q_codes.shape
+    sequences = rows // request.next_n
+    q = request.q_codes.view(DTYPES[request.fmt]).view(sequences, request.next_n, heads, dim)
+    padded = request.cache.shape[2] != DIM + 4
+    with interpreting.lent():
+        (_launched if padded else _hosted)(root, request, q)
+    by = "its kernel, launched by the harness" if padded else "its host function"
+    return _outcome(request.out, PAGED_KERNEL, by)
+
+
+def _hosted(root: FilePath, request: PagedScores8, q: Tensor) -> None:
+    arguments = {
+        "q_fp8": q,
+        "kv_cache": request.cache.unsqueeze(2),
+        "weights": request.weights,
+        "out_logits": request.out,
+        "context_lens": request.context_lens,
+        "kv_indices": request.block_tables,
+        "max_model_len": request.max_seq_len,
+        "Preshuffle": False,
+        "KVBlockSize": PAGE_ROWS,
+        "ChunkK": CHUNK,
+        "TotalCuCount": UNITS,
+        "WavePerEU": WAVES,
+    }
+    host = _function(_host(root, PAGED, request.fmt), PAGED_HOST, arguments)
+    try:
+        host(**arguments)
+    except AssertionError as refusal:
+        raise Unsupported(
+            f"{PAGED_HOST} of this aiter refuses pages of {PAGE_ROWS} keys without Gluon"
+            + (f": {refusal}" if str(refusal) else "")
+        ) from refusal
+    except AttributeError as problem:
+        # The host ends by reading the compiled kernel's hash; the interpreter has run it and has none.
+        if problem.name != "hash" or problem.obj is not None:
+            raise
+
+
+def _launched(root: FilePath, request: PagedScores8, q: Tensor) -> None:
+    pool = request.cache.view(len(request.cache), -1)
+    values = pool[:, : PAGE_ROWS * DIM].view(DTYPES[request.fmt])
+    scales = pool[:, PAGE_ROWS * DIM : PAGE_ROWS * (DIM + 4)].view(torch.float32)
+    split = (max(1, UNITS // (q.shape[0] * q.shape[1])) + 4) // 5 * 5 * WAVES
+    arguments = {
+        "batch_size": q.shape[0],
+        "next_n": request.next_n,
+        "heads_num": q.shape[2],
+        "Q_buffer": q,
+        "stride_q_batch": q.stride(0),
+        "stride_q_next_n": q.stride(1),
+        "stride_q_heads": q.stride(2),
+        "KV_buffer": values,
+        "stride_k_block": values.stride(0),
+        "stride_k_token": DIM,
+        "scale_buffer": scales,
+        "stride_scale_block": scales.stride(0),
+        "stride_scale_token": 1,
+        "context_len_ptr": request.context_lens,
+        "kv_indices": request.block_tables,
+        "weights": request.weights,
+        "stride_w_batch": request.weights.stride(0),
+        "OutLogits_buffer": request.out,
+        "stride_out_batch": request.out.stride(0),
+        "max_model_len": request.max_seq_len,
+        "max_blk_len": request.block_tables.shape[1],
+        "ChunkQ": q.shape[2],
+        "ChunkK": CHUNK,
+        "HiddenDim": DIM,
+        "KVBlockSize": PAGE_ROWS,
+        "SplitKV": split,
+    }
+    module = tree.load(root, tree.find(root, PAGED, KERNELS))
+    kernel = getattr(module, PAGED_KERNEL, None)
+    if kernel is None:
+        raise Unsupported(f"{module.__name__} of this aiter has no kernel {PAGED_KERNEL}")
+    signatures.check(kernel.fn, PAGED_KERNEL, tuple(arguments), "this aiter")
+    kernel[(q.shape[0] * q.shape[1] * split,)](**arguments)
+
+
+def flat(root: FilePath, request: FlatScores8) -> Outcome:
+    """Scores over flat keys. Raises what `hosted.load` raises."""
+    arguments = {
+        "Q": request.q_codes.view(DTYPES[request.fmt]),
+        "KV": request.k_codes.view(DTYPES[request.fmt]),
+        "kv_scales": request.k_scales,
+        "weights": request.weights,
+        "cu_starts": request.starts,
+        "cu_ends": request.ends,
+        "clean_logits": request.clean,
+    }
+    host = _function(_host(root, FLAT, request.fmt), FLAT, arguments)
+    with interpreting.lent():
+        value = host(**arguments)
+    return _outcome(value, "_fp8_mqa_logits_kernel", "its host function")
+
+
+@cache
+def _host(root: FilePath, name: str, fmt: str) -> ModuleType:
+    """The host module ``name`` as it is on the chip of ``fmt``."""
+    chip = CHIPS[fmt]
+    provided = {
+        "aiter.dtypes": SimpleNamespace(fp8=DTYPES[fmt]),
+        "aiter.jit.utils.chip_info.get_gfx": lambda: chip,
+        "aiter.ops.triton.utils._triton.arch_info.get_arch": lambda: chip,
+        "aiter.ops.triton.utils.types.get_fp8_e4m3_dtype": lambda: DTYPES[fmt],
+    }
+    made = hosted.load(root, tree.find(root, name, HOSTS), provided)
+    made.__dict__.update({flag: value for flag, value in WITHOUT_GLUON.items() if flag in made.__dict__})
+    return made
+
+
+def _function(module: ModuleType, name: str, arguments: dict[str, Any]) -> Callable[..., Any]:
+    return tree.function(module, name, tuple(arguments))
+
+
+def _outcome(value: Any, kernel: str, by: str) -> Outcome:
+    """``by``: how the kernel was reached."""
+    return Outcome(value, facts={"executor": "interpreted", "subject": f"aiter {kernel} by {by}"})

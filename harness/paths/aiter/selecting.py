@@ -1,0 +1,104 @@
+"""aiter's top-k: the HIP ops that the indexer calls, live on a gfx950, and the Triton one anywhere.
+
+``top_k_per_row_decode`` and ``top_k_per_row_prefill`` are compiled HIP, which nothing here runs without the
+chip (written, not yet run on one). ``aiter.ops.triton.topk.topk`` is a general top-k, not what the indexer
+calls; in Triton's interpreter each key that it takes is a turn of a loop in Python, so rows that would need
+too many turns are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from harness.paths import base
+from harness.paths.aiter import hosted, tree
+from harness.paths.base import Answers, Outcome, OutOfScope
+from harness.paths.requests.selecting import PlainTopK, SelectDecode, SelectPrefill
+
+if TYPE_CHECKING:
+    from harness.paths.aiter.path import AiterPath
+
+OPS = "aiter.ops.topk"
+DECODE, PREFILL = "top_k_per_row_decode", "top_k_per_row_prefill"
+TRITON, GENERAL = "aiter.ops.triton.topk", "topk"
+TINY, LARGEST_TINY_K = 1024, 1024
+CHUNK = 1024
+TURNS = 1 << 13
+"""Turns of the loop over keys that are borne in the interpreter: a few seconds."""
+
+
+def answers(path: AiterPath) -> Answers:
+    return {
+        SelectDecode: lambda request: decode(path, request),
+        SelectPrefill: lambda request: prefill(path, request),
+        PlainTopK: lambda request: plain(path.source(), request),
+    }
+
+
+def decode(path: AiterPath, request: SelectDecode) -> Outcome:
+    """The HIP decode op. Raises `OutOfScope` without a gfx950, `Unsupported` for another signature."""
+    given = {"next_n": request.next_n, "seqLens": request.context_lens}
+    return _live(path, DECODE, request, given)
+
+
+def prefill(path: AiterPath, request: SelectPrefill) -> Outcome:
+    """The HIP prefill op, without values. Raises as `decode`."""
+    given = {"rowStarts": request.row_start, "rowEnds": request.row_end, "values": None}
+    return _live(path, PREFILL, request, given)
+
+
+def _live(
+    path: AiterPath, name: str, request: SelectDecode | SelectPrefill, given: dict[str, Any]
+) -> Outcome:
+    if not path.executor.startswith("device"):
+        raise OutOfScope(f"aiter's {name} is a HIP op, which runs on a gfx950 only")
+    logits, ids = on_device(request.logits), request.ids.to("cuda")
+    arguments = {
+        "logits": logits,
+        **{key: value.to("cuda") if isinstance(value, Tensor) else value for key, value in given.items()},
+        "indices": ids,
+        "numRows": logits.shape[0],
+        "stride0": logits.stride(0),
+        "stride1": logits.stride(1),
+        "k": request.k,
+        "stable": request.stable,
+    }
+    tree.function(tree.load(path.source(), OPS), name, tuple(arguments))(**arguments)
+    request.ids.copy_(ids)
+    return Outcome(request.ids, facts={"executor": path.executor, "subject": f"aiter {name}"})
+
+
+def plain(root: FilePath, request: PlainTopK) -> Outcome:
+    """The Triton top-k. Raises `OutOfScope` where it is not made for the shape or is too slow."""
+    rows, width = request.scores.shape
+    chunks = 1 if width <= TINY else -(-width // max(CHUNK, request.k))
+    if width <= TINY and request.k & (request.k - 1) and request.k > 128:
+        raise OutOfScope(f"aiter's Triton top-k makes blocks of k keys, and k = {request.k} is no power of two")
+    turns = rows * chunks * request.k
+    live = torch.cuda.is_available()
+    if turns > TURNS and not live:
+        raise OutOfScope(
+            f"aiter's Triton top-k would take {turns} turns of its loop interpreted, borne are {TURNS}"
+        )
+    function = _general(root)
+    _, ids = function(x=request.scores.to("cuda") if live else request.scores, k=request.k)
+    ran = "device" if live else "interpreted"
+    return Outcome(ids.cpu(), facts={"executor": ran, "subject": "aiter triton topk"})
+
+
+@cache
+def _general(root: FilePath) -> Callable[..., Any]:
+    provided = {"aiter.ops.triton.utils._triton.arch_info.is_tdm_avail": lambda: False}
+    return tree.function(hosted.load(root, TRITON, provided), GENERAL, ("x", "k"))
+
+
+def on_device(tensor: Tensor) -> Tensor:
+    """A copy on the device with the same strides."""
+    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return tensor.as_strided((reach + 1,), (1,)).to("cuda").as_strided(tensor.shape, tensor.stride())
