@@ -47,7 +47,9 @@ def topk(scores: Tensor, windows: Windows, k: int, stable: bool) -> TopK:
     seen = visible(windows, scores.shape[1])
     whole = seen.sum(1) <= k
     if bool(unordered(scores, windows, k).any()):
-        raise ValueError("scores has a NaN inside a window of more than k keys, allowed are numbers and infinities")
+        raise ValueError(
+            "scores has a NaN inside a window of more than k keys, allowed are numbers and infinities"
+        )
     order = _order(scores, seen)
     count = seen.sum(1).clamp(max=k)  # selected keys of each row
     ids = _padded(order, count, k)

@@ -18,7 +18,7 @@ from harness.findings import Finding
 from harness.judge.compare import Difference
 from harness.judge.coordinates import Grid, pattern
 from harness.judge.verdict import SUBJECTS, Grade, Status, Verdict
-from harness.paths.base import Outcome, Path
+from harness.paths.base import Outcome, OutOfScope, Path
 from harness.paths.oracle import OraclePath
 
 STRENGTH = (Grade.EXACT, Grade.ORDERED, Grade.BOUNDED, Grade.NONE)
@@ -36,6 +36,8 @@ class Book:
     facts: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
+    stood_in: set[str] = field(default_factory=set)
+    """Requests that the oracle answered in the path's stead."""
     total: int = 0
 
     def ask(self, request: Any) -> Any:
@@ -43,15 +45,19 @@ class Book:
         return self._asked(self.path, request)
 
     def stage(self, request: Any) -> Any:
-        """The path's answer, or the oracle's where the path has no such operation.
+        """The path's answer, or the oracle's where the path has no such operation or cannot run it here.
 
-        For suites that need more stages than they are about. ``facts[SUBJECTS]`` says who answered.
+        For suites that need more stages than they are about. ``facts[SUBJECTS]`` says who answered, and a
+        note why. Raises `Unsupported` when the path should have the operation and has not.
         """
-        return self._asked(self.path, request) if type(request) in self.path.table else self.stand_in(request)
-
-    def stand_in(self, request: Any) -> Any:
-        """The oracle's answer, and in the account as the oracle's."""
-        return self._asked(OraclePath(), request)
+        try:
+            return self._asked(self.path, request)
+        except OutOfScope as refusal:
+            name = type(request).__name__
+            self.stood_in.add(name)
+            if type(request) in self.path.table:
+                self.note(f"{name} stood in for by the oracle: {refusal}")
+            return self._asked(OraclePath(), request)
 
     def _asked(self, path: Path, request: Any) -> Any:
         before = untouched.digests(request)

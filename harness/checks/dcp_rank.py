@@ -18,9 +18,7 @@ from harness.checks.dcp_shards import Share
 from harness.fill import noise, pages
 from harness.findings import Finding
 from harness.judge.bits import SENTINEL
-from harness.judge.verdict import SUBJECTS
-from harness.paths.base import OutOfScope, Path
-from harness.paths.oracle import OraclePath
+from harness.paths.base import Path
 from harness.paths.requests import sharding as asked
 from harness.paths.requests.scoring import DecodeSchedule, DecodeScores
 from harness.paths.requests.selecting import SelectDecode
@@ -107,11 +105,5 @@ def _scores(book: Book, share: Share, lengths: Tensor, width: int) -> Tensor:
 def select(book: Book, scores: Tensor, lengths: Tensor, k: int) -> Tensor:
     """The local top-k, int32 [T, k], in a buffer whose ids no row has."""
     ids = torch.full((len(lengths), k), UNWRITTEN, dtype=torch.int32)
-    request = SelectDecode(scores, lengths, 1, k, stable=False, ids=ids)
-    try:
-        book.stage(request)
-    except OutOfScope:  # an operation of another machine: a HIP kernel where there is none
-        oracle = Book(book.case, OraclePath())
-        oracle.ask(request)
-        book.facts[SUBJECTS] |= oracle.facts[SUBJECTS]
+    book.stage(SelectDecode(scores, lengths, 1, k, stable=False, ids=ids))
     return ids

@@ -6,11 +6,9 @@ that has none of them is out of scope, not green. `harness localize` runs the st
 
 from __future__ import annotations
 
-from typing import Any
-
 from harness.case.cases import Case
 from harness.checks.book import Book
-from harness.judge.verdict import Grade, Verdict
+from harness.judge.verdict import SUBJECTS, Grade, Verdict
 from harness.paths.base import OutOfScope, Path
 from harness.pipeline import chain, raw
 from harness.pipeline.judging import Wrong
@@ -19,20 +17,8 @@ from harness.pipeline.judging import Wrong
 def check(case: Case, path: Path) -> Verdict:
     """Compare the path's chain with the oracle's, stage for stage."""
     book = Book(case, path)
-    own: set[str] = set()
-
-    def ask(request: Any) -> Any:
-        name = type(request).__name__
-        try:
-            value = book.stage(request)
-        except OutOfScope as refusal:  # cannot run on this machine: told, and the rest still checked
-            book.note(f"{name} stood in for by the oracle: {refusal}")
-            return book.stand_in(request)
-        if type(request) in path.table:
-            own.add(name)
-        return value
-
-    wrong, compared = chain.chained(raw.build(case), ask)
+    wrong, compared = chain.chained(raw.build(case), book.stage)
+    own = set(book.facts[SUBJECTS]) - book.stood_in
     if not own:
         raise OutOfScope(f"path {path.name} has no stage of the pipeline")
     book.facts["stages of the path"] = sorted(own)

@@ -36,10 +36,10 @@ def hint(asked: Asked, ids: Tensor, row: int, key: int | None, *, whole: bool) -
 def _flaws(asked: Asked) -> Iterator[tuple[str, Tensor, bool]]:
     """(in words, the scores or another matrix, whether ties go to the smallest position)."""
     stable = bool(asked.case.stable)
-    if stable:
-        yield "but for ties, which do not go to the smallest positions", asked.scores, False
     negative = (asked.scores == 0) & asked.scores.signbit()
     yield "if -0 were below +0", asked.scores.double().masked_fill(negative, -TINIEST), stable
+    if stable:
+        yield "but for ties, which do not go to the smallest positions", asked.scores, False
     yield "for the smallest scores", -asked.scores, stable
     column = torch.arange(asked.case.width).float().expand(asked.scores.shape)
     yield "for the first keys, whatever their scores", -column, stable

@@ -1,7 +1,7 @@
 """Judging one selection: what is wrong with which row, and which key shows it.
 
-In fixed order: shape, what lies around the ids, cells never written or padding that is not -1, keys taken twice,
-keys that may not be there, keys that are missing, places of the tie class.
+In fixed order: shape, what lies around the ids, cells never written or padding that is not -1, keys
+taken twice, keys that may not be there, keys that are missing, places of the tie class.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def _cells(book: Book, value: Tensor, step: str) -> Verdict | None:
         if bool(bad.any()):
             cells = bad.nonzero()
             got = str(int(value[tuple(cells[0])]))
-            wrong = Difference("mask", reason, cells, got, "a column or -1", count=len(cells), total=value.numel())
+            wrong = Difference(
+                "mask", reason, cells, got, "a column or -1", count=len(cells), total=value.numel()
+            )
             return book.differ(wrong, Grade.EXACT, where=_place(cells[0]), step=step)
     return None
 
@@ -109,7 +111,9 @@ def _selected(book: Book, asked: Asked, ids: Tensor, step: str, only: int | None
     bad = rows & asked.unordered & ~topk.numbers_in_order(ids, asked.scores, asked.windows, asked.case.k)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
-        wrong = Difference("bits", "numbers-out-of-order", bad.nonzero(), count=int(bad.sum()), total=len(ids))
+        wrong = Difference(
+            "bits", "numbers-out-of-order", bad.nonzero(), count=int(bad.sum()), total=len(ids)
+        )
         return book.differ(wrong, Grade.EXACT, where={"row": row}, step=step)
     return None
 

@@ -36,7 +36,9 @@ def scores(name: str, rows: int, width: int, seed: int) -> Tensor:
 
 def from_bits(patterns: Tensor) -> Tensor:
     """float32 of bit patterns int64 0..2^32-1."""
-    return torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns).to(torch.int32).view(torch.float32)
+    return (
+        torch.where(patterns >= 1 << 31, patterns - (1 << 32), patterns).to(torch.int32).view(torch.float32)
+    )
 
 
 def _orders(rows: int, width: int, seed: int) -> Tensor:

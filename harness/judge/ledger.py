@@ -15,6 +15,7 @@ from pathlib import Path
 from harness.case.cases import SUITES
 from harness.findings import KINDS, Finding
 from harness.judge.verdict import Status, Verdict
+from harness.paths import registry
 
 FILE = Path(__file__).with_name("ledger.toml")
 TEXTS = ("path", "kernel", "kind", "operand", "file", "reason")
@@ -45,8 +46,11 @@ class Entry:
         return "/".join((self.path, self.kernel, self.kind, self.operand, self.file))
 
     def matches(self, finding: Finding, path: str) -> bool:
-        wanted = (self.path, self.kernel, self.kind, self.operand)
-        got = (path, finding.kernel, finding.kind, finding.operand)
+        """Whether ``finding`` on ``path`` is this one; a path also meets those of the path beneath it."""
+        if self.path not in (path, registry.beneath(path)):
+            return False
+        wanted = (self.kernel, self.kind, self.operand)
+        got = (finding.kernel, finding.kind, finding.operand)
         return wanted == got and f"/{finding.file}".endswith(f"/{self.file}")
 
 

@@ -149,6 +149,11 @@ def entry(name: str) -> Entry:
         raise InputError(f"--path is {name!r}, allowed are {', '.join(PATHS)}") from None
 
 
+def beneath(name: str) -> str | None:
+    """The path whose kernels run under path ``name`` too."""
+    return PATHS[name].beneath if name in PATHS else None
+
+
 def choose(names: Sequence[str], trees: Trees) -> tuple[Choice, ...]:
     """The paths that are meant: those named, else the in-tree one and each whose tree is given.
 

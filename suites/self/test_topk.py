@@ -119,3 +119,33 @@ def test_nan_and_bad_k_are_refused() -> None:
         vectorised.topk(scores, as_windows([(0, 2)]), 1, True)
     with pytest.raises(ValueError, match="k is 0, allowed are 1 and above"):
         vectorised.topk(scores, as_windows([(0, 1)]), 0, True)
+
+
+@pytest.mark.parametrize("stable", (True, False))
+def test_up_to_k_keys_are_selected_whatever_their_scores(stable: bool) -> None:
+    """The bypass: NaNs in a window of at most k keys are no matter, and stand first."""
+    scores = torch.tensor([[1.0, math.nan, -math.inf, math.nan]])
+    found = topk_both(scores, [(0, 3)], 3, stable)
+    assert found.ids.tolist() == [[1, 0, 2]] and found.must.tolist() == [[True, True, True, False]]
+
+
+@pytest.mark.parametrize(
+    ("ids", "right"),
+    [
+        ([1, 3], True),  # one NaN, the largest number
+        ([1, 4], True),  # both NaNs
+        ([3, 0], True),  # no NaN
+        ([1, 0], False),  # a NaN and not the largest number
+        ([3, 2], False),
+        ([3, 3], False),
+        ([3, -1], False),
+        ([3, 5], False),  # outside the window
+    ],
+    ids=str,
+)
+def test_numbers_keep_their_order_among_nans(ids: list[int], right: bool) -> None:
+    scores, spans = torch.tensor([[1.0, math.nan, 0.0, 2.0, math.nan, 9.0]]), [(0, 5)]
+    fast = vectorised.numbers_in_order(torch.tensor([ids]), scores, as_windows(spans), 2)
+    assert fast.tolist() == [right] == [scalar.numbers_in_order(ids, scores[0].tolist(), 0, 5, 2)]
+    assert vectorised.unordered(scores, as_windows(spans), 2).tolist() == [True]
+    assert vectorised.unordered(scores, as_windows(spans), 5).tolist() == [False]

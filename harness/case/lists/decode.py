@@ -33,6 +33,7 @@ SMOKE = (
     "decode-n2-h16-d128-ctx70,300,1-tfar-u12-l0-fbytes-s23",
     "decode-n2-h16-d128-ctx70,300,1-tvast-u12-l0-fbytes-s24",
     "decode-n1-h16-d128-ctx40000,300-tshuffled-u4-l0-fbytes-s25",
+    "decode-n2-h16-d128-ctx65,257-ttight-u12-l0-fbytes-s26",
 )
 
 

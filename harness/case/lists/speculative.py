@@ -29,7 +29,7 @@ def full() -> Iterator[str]:
             where = f"ctx{lengths[(turn + parts) % 4]}-steps{next_n - 1}-ub{parts}-t{TABLES[turn % 4]}"
             yield f"speculative-n{next_n}-h{heads}-d128-{where}-f{fill}-s{600 + turn}"
     yield "speculative-n4-h16-d128-ctx253x140,509x8-steps3-ub4-tshuffled-fbytes-s610"
-    yield "speculative-n1-h32-d128-ctx255,256-steps3-ub2-tshuffled-fbytes-s611"
+    yield "speculative-n2-h32-d128-ctx255,256-steps3-ub2-tshuffled-fbytes-s611"
 
 
 def check(case: Case) -> None:

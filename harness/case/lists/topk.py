@@ -34,7 +34,7 @@ SMOKE = (
     "topk-n2-ctx127,129,63-k65-stable0-l0-fplateau-s8",
     "topk-w0@0:300,0@37:41,0@5:5,0@100:357+2,1@400:700,1@433:437-k16-stable1-l701-fties-s11",
     "topk-w0@0:2047+3,0@2040:4096,1@1:4097,2@4090:4097-k2048-stable0-l0-fnarrow-s12",
-    "topk-w0@3:40,0@7:1031,1@1029:1100,1@1099:1100-k33-stable1-l1101-fspecial-s13",
+    "topk-w0@3:40,0@7:1031,1@1029:1100,1@1099:1100-k40-stable1-l1101-fspecial-s13",
     "topk-w0@0:8,0@8:17+2,1@16:40,2@0:9-k8-stable0-l41-fdistinct-s14",
 )
 
@@ -54,7 +54,7 @@ def full() -> Iterator[str]:
             k = (16, 256, 2048)[turn % 3]
             yield (
                 f"topk-w0@0:{k - 1}+3,0@{k // 2}:{3 * k},1@17:{2 * k + 17}+2,1@5:5,2@{k}:{k + 1}"
-                f"-k{k}-stable{stable}-l{3 * k + 37 * turn}-f{fill}-s{200 + 2 * turn + stable}"
+                f"-k{k}-stable{stable}-l{3 * k + 37 * turn + 5}-f{fill}-s{200 + 2 * turn + stable}"
             )
             yield f"topk-n1-ctx5x8-k4-stable{stable}-l0-f{fill}-s{300 + 2 * turn + stable}"
 

@@ -24,6 +24,7 @@ PARTS = (
     "harness.paths.atom.sharding",
     "harness.paths.atom.pooling",
     "harness.paths.atom.publishing",
+    "harness.paths.atom.selecting",
 )
 """Modules that answer the requests of one area each, by a function ``answers(path)``."""
 

@@ -81,10 +81,8 @@ def select_kernel(
             overs = seen_over + tl.cumsum(over.to(tl.int32), axis=0)
             equals = seen_equal + tl.cumsum(same.to(tl.int32), axis=0) - skipped
             taken = over | (same & (equals > 0) & (equals <= wanted))
-            if STABLE:
-                slot = overs + tl.minimum(equals, wanted) - 1
-            else:
-                slot = tl.where(over, overs - 1, k - equals)
+            rising = overs + tl.minimum(equals, wanted) - 1
+            slot = rising if STABLE else tl.where(over, overs - 1, k - equals)
             tl.store(out + slot, first + place, mask=taken)
             seen_over += tl.sum(over.to(tl.int32), axis=0)
             seen_equal += tl.sum(same.to(tl.int32), axis=0)
