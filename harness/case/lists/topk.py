@@ -43,7 +43,7 @@ def full() -> Iterator[str]:
     fills = [fill for fill in FILLS if fill != "nan"]
     for turn, power in enumerate(POWERS):
         for stable, fill in enumerate((fills[turn % 6], fills[(turn + 3) % 6])):
-            k = (2048, 512, 1024, 64, 4096, 1, 2047)[(turn + stable) % 7]
+            k = min((2048, 512, 1024, 64, 4096, 1, 2047)[(turn + stable) % 7], power - 1)
             width = power + (1, 33, 255)[turn % 3]
             yield (
                 f"topk-n{turn % 4 + 1}-ctx{power - 1},{power},{power + 1},{k}"
