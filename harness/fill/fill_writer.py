@@ -23,6 +23,10 @@ EXACT_UNDER_ROTATION = (7e-6, 3e-5)
 """Of `fill_values.QUIET`, the maxima whose products with any cosine are exact float32 numbers."""
 
 
+DRAWS = 4
+"""Times that more keys are drawn; about half of the spread ones are decided."""
+
+
 @dataclass(frozen=True)
 class Drawn:
     """q bfloat16 [T, H, D], k bfloat16 [T, D], norm_weight and norm_bias float32 [D]."""
@@ -58,14 +62,18 @@ def fill(name: str, asked: Asked) -> Drawn:
 
 
 def decided(draw: Callable[[int], Tensor], rows: int, weight: Tensor, bias: Tensor) -> Tensor:
-    """``rows`` of the keys that ``draw(count)`` makes, all of them the same in every order of summation."""
-    drawn = draw(2 * rows + 32)
-    kept = drawn[~layer_norm_range(drawn, weight, bias).open.any(-1)]
-    if len(kept) < rows:
-        raise RuntimeError(
-            f"only {len(kept)} of {len(drawn)} drawn keys have one right value, {rows} are needed"
-        )
-    return kept[:rows]
+    """``rows`` of the keys that ``draw(count)`` makes, all of them the same in every order of summation.
+
+    Draws twice as many as long as too few are. Raises RuntimeError when hardly any is.
+    """
+    count = 2 * rows + 32
+    for _ in range(DRAWS):
+        drawn = draw(count)
+        kept = drawn[~layer_norm_range(drawn, weight, bias).open.any(-1)]
+        if len(kept) >= rows:
+            return kept[:rows]
+        count *= 2
+    raise RuntimeError(f"only {len(kept)} of {len(drawn)} drawn keys have one right value, {rows} are needed")
 
 
 def _parameters(seed: int) -> tuple[Tensor, Tensor]:

@@ -47,6 +47,16 @@ class Changed(OraclePath):
         return self.change(request, super().run(request))
 
 
+def meant(case: Case) -> set[Grade]:
+    """The grades a case may have: scores of full weights are ordered, what no order settles is bounded."""
+    if case.suite == "fp8":
+        return {Grade.EXACT, Grade.BOUNDED}
+    if case.suite == "writer":
+        return {Grade.EXACT, Grade.BOUNDED} if case.f == "natural" else {Grade.EXACT}
+    scored = case.kind and case.suite not in ("topk", "pipeline")
+    return {Grade.ORDERED} if scored and case.f in ("natural", "wide") else {Grade.EXACT}
+
+
 @pytest.mark.parametrize("suite", cases.SUITES)
 @pytest.mark.parametrize("which", case_lists.LISTS)
 def test_every_listed_case_agrees_on_the_oracle_path(suite: str, which: str) -> None:
@@ -54,8 +64,7 @@ def test_every_listed_case_agrees_on_the_oracle_path(suite: str, which: str) -> 
     for case in case_lists.listed(suite, which):
         verdict = ran(case)
         assert verdict.status is Status.AGREE, verdict.text()
-        meant = Grade.ORDERED if case.f in ("natural", "wide") and case.kind else Grade.EXACT
-        assert verdict.grade is meant, verdict.text()
+        assert verdict.grade in meant(case), verdict.text()
         assert verdict.total > 0 and verdict.seconds > 0
 
 

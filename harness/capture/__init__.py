@@ -1,0 +1,1 @@
+"""Captures: real tensors of an engine, read from a folder and judged like a case."""
