@@ -38,6 +38,7 @@ examples:
 COMMANDS = {
     "verify": "run the suites on a path and sum up",
     "check": "run one case, listed or custom, and print its verdict",
+    "capture-spec": "the format of captured real tensors, and an example of it",
     "localize": "run each stage of a pipeline case on the oracle's inputs, and name the first that differs",
     "list": "cases, paths, suites or fills",
     "ab": "the same inputs through two source trees, every output byte compared",
@@ -84,7 +85,7 @@ def build_parser(command: str | None = None) -> Parser:
 
 
 def module_of(command: str) -> str:
-    return f"harness.command.cli_{command}"
+    return f"harness.command.cli_{command.replace('-', '_')}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:

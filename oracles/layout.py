@@ -220,9 +220,10 @@ def read_keys(
 
 def write_query_scales(scales: Tensor) -> Tensor:
     """Plane uint8 [T, K, 4, 16, pad4(H/16)] of ``scales`` uint8 [T, H, D/32]; pad tiles are zero."""
-    tokens, heads, _ = scales.shape
-    tiles_padded = tile_pad(heads)
-    tiles = scales.reshape(tokens, heads // TILE_HEADS, TILE_HEADS, -1, GROUPS).permute(0, 3, 4, 2, 1)
+    tokens, heads, groups = scales.shape
+    tiles_padded, k_tiles = tile_pad(heads), groups // GROUPS
+    split = scales.reshape(tokens, heads // TILE_HEADS, TILE_HEADS, k_tiles, GROUPS)
+    tiles = split.permute(0, 3, 4, 2, 1)
     plane = scales.new_zeros(*tiles.shape[:-1], tiles_padded)  # [T, K, 4, 16, pad4]
     plane[..., : heads // TILE_HEADS] = tiles
     return plane
@@ -233,4 +234,4 @@ def read_query_scales(plane: Tensor, heads: int) -> Tensor:
     if plane.shape[-1] != tile_pad(heads):
         raise ValueError(f"q_scales has {plane.shape[-1]} head tiles, {heads} heads need {tile_pad(heads)}")
     tiles = plane[..., : heads // TILE_HEADS].permute(0, 4, 3, 1, 2)  # [T, H/16, 16, K, 4]
-    return tiles.reshape(plane.shape[0], heads, -1)
+    return tiles.reshape(plane.shape[0], heads, plane.shape[1] * GROUPS)

@@ -45,13 +45,20 @@ def share_cores() -> None:
     torch.set_num_threads(max(1, provenance.cores() // workers))
 
 
-def watch_parent(every: float = 1.0) -> None:
-    """Stop when the process that started this one is gone, so that a killed verify leaves nothing running."""
+def watch_parent(every: float = 1.0, grace: float = 3.0) -> None:
+    """Stop when the process that started this one is gone, so that a killed verify leaves nothing running.
+
+    An interrupt first; workers that are in a long case do not hear it, so that after ``grace`` seconds the
+    process group is ended, which is this process's own when `harness verify` started it.
+    """
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
             time.sleep(every)
         os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(grace)
+        if os.getpgid(0) == os.getpid():
+            os.killpg(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()

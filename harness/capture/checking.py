@@ -78,7 +78,9 @@ def check_ranges(manifest: Manifest, tensors: dict[str, Tensor], windows: Window
     lost = (tensors["weights"].isnan() & busy).nonzero()
     if len(lost):
         row, head = lost[0].tolist()
-        raise InputError(f"weights is NaN in row {row}, head {head}, allowed are numbers in rows that see a key")
+        raise InputError(
+            f"weights is NaN in row {row}, head {head}, allowed are numbers in rows that see a key"
+        )
     if "schedule" in tensors:
         _schedule(manifest, tensors["schedule"].long(), windows.rows, len(table))
 
@@ -109,8 +111,8 @@ def _pages(table: Tensor, lengths: Tensor, blocks: int) -> None:
     if len(wrong):
         sequence, page = wrong[0].tolist()
         raise InputError(
-            f"block_tables is {int(table[sequence, page])}, allowed are 0 to {blocks - 1} (k_codes has {blocks}"
-            f" blocks) for page {page} of sequence {sequence}, which is in use"
+            f"block_tables is {int(table[sequence, page])}, allowed are 0 to {blocks - 1}"
+            f" (k_codes has {blocks} blocks) for page {page} of sequence {sequence}, which is in use"
         )
 
 

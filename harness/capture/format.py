@@ -64,24 +64,50 @@ FIELDS: Mapping[str, Entry] = {
 
 PARTS: Mapping[str, Part] = {
     "q_codes": Part("uint8", "[T, H, D/2]", "query codes, two a byte, the even column in the low nibble"),
-    "q_scales": Part("uint8", "[T, K, 4, 16, pad4(H/16)]", "query scales: k-tile, group, head % 16, head // 16"),
-    "k_codes": Part("uint8", "[blocks, K, 4, 64, 16]", "key plane: block, k-tile, group, row of the page, byte"),
-    "k_scales": Part("uint8", "[blocks, K, 4, 64]", "key scales; row r of a page sits at r % 16 * 4 + r // 16"),
-    "block_tables": Part("int32", "[B, W]", "block of each page; entries past a sequence's last page may hold anything"),
+    "q_scales": Part(
+        "uint8", "[T, K, 4, 16, pad4(H/16)]", "query scales: k-tile, group, head % 16, head // 16"
+    ),
+    "k_codes": Part(
+        "uint8", "[blocks, K, 4, 64, 16]", "key plane: block, k-tile, group, row of the page, byte"
+    ),
+    "k_scales": Part(
+        "uint8", "[blocks, K, 4, 64]", "key scales; row r of a page sits at r % 16 * 4 + r // 16"
+    ),
+    "block_tables": Part(
+        "int32", "[B, W]", "block of each page; entries past a sequence's last page may hold anything"
+    ),
     "weights": Part("bfloat16", "[T, H]", "head weights, not scaled"),
     "context_lens": Part("int32", "[B]", "keys of each sequence, the newest included", ("decode",)),
     "row_seq": Part("int32", "[T]", "sequence of each row", ("prefill",)),
     "row_start": Part("int32", "[T]", "first key a row sees", ("prefill",)),
     "row_end": Part("int32", "[T]", "one past the last key a row sees", ("prefill",)),
-    "schedule": Part("int32", "[P, 4] (decode) or [P, 6] (prefill)", "work list of the launch, as it was given", KINDS, True),
-    "logits": Part("float32", "[T, max_seq_len]", "scores as they came; columns outside the windows may hold anything", KINDS, True),
+    "schedule": Part(
+        "int32",
+        "[P, 4] (decode) or [P, 6] (prefill)",
+        "work list of the launch, as it was given",
+        KINDS,
+        True,
+    ),
+    "logits": Part(
+        "float32",
+        "[T, max_seq_len]",
+        "scores as they came; columns outside the windows may hold anything",
+        KINDS,
+        True,
+    ),
     "topk_ids": Part("int32", "[T, index_topk]", "columns that were selected, -1 for none", KINDS, True),
-}  # fmt: skip
+}
 
 SYMBOLS = """\
 T query rows, H heads (multiple of 16, at most 128), D head dim (128 or 256), K = D/128 k-tiles,
 B sequences, W pages a row of the table, P schedule slots. Decode: T = B * next_n, and row n of a
 sequence sees the keys below context_len - (next_n - 1 - n)."""
+
+HOW = """\
+how to save one (planes of float4 or float8 dtypes as their bytes: x.view(torch.uint8)):
+  from safetensors.torch import save_file
+  save_file({name: x.detach().cpu().contiguous() for name, x in tensors.items()}, "cap/tensors.safetensors")
+'harness capture-spec --example DIR ID' writes a whole one to look at."""
 
 RULES = """\
 What is checked before anything runs: every name, dtype and shape; that windows are ordered and lie
@@ -124,7 +150,7 @@ def spec() -> str:
     for name, part in PARTS.items():
         lines.append(f"  {name:<14}{part.dtype} {part.shape}{_only(part.kinds, part.optional)}")
         lines.append(f"  {'':<14}{part.about}")
-    return "\n".join([*lines, "", SYMBOLS, "", RULES])
+    return "\n".join([*lines, "", SYMBOLS, "", HOW, "", RULES])
 
 
 def _only(kinds: tuple[str, ...], optional: bool) -> str:

@@ -38,7 +38,7 @@ class CaptureCase(Case):
         return self.held.manifest.kind
 
     @property
-    def id(self) -> str:  # type: ignore[override]
+    def id(self) -> str:
         return self.held.id
 
     @property

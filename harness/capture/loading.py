@@ -24,6 +24,7 @@ from oracles.windows import Windows, decode_windows, prefill_windows
 DIGITS = 16
 """Hex digits of the digest that name a capture."""
 PIECE = 1 << 20
+PLANES = ("q_codes", "q_scales", "k_codes", "k_scales", "block_tables", "weights")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,8 @@ class Capture:
     @property
     def planes(self) -> Planes:
         """The planes as captured; everything counts as written."""
-        names = ("q_codes", "q_scales", "k_codes", "k_scales", "block_tables", "weights")
-        return Planes(*(self.tensors[name] for name in names))
+        q_codes, q_scales, k_codes, k_scales, tables, weights = (self.tensors[name] for name in PLANES)
+        return Planes(q_codes, q_scales, k_codes, k_scales, tables, weights)
 
     @property
     def windows(self) -> Windows:

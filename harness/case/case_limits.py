@@ -74,7 +74,7 @@ def check_limits(case: Case) -> None:
     """Every field by itself. Raises `CaseError`."""
     for name in case.names:
         value = getattr(case, name)
-        if name not in LIMITS:
+        if name not in LIMITS or (name in ("h", "d") and case.declared.geometry):
             continue
         low, high = case.declared.limits.get(name, LIMITS[name])
         for member in value if isinstance(value, tuple) else (value,):
@@ -99,7 +99,7 @@ def check_geometry(case: Case) -> None:
     """Heads and head dim, and the size of what they multiply."""
     if not case.declared.geometry:
         return
-    if "h" in case.names and case.h % 16:
+    if "h" in case.names and (case.h % 16 or not 16 <= case.h <= 128):
         raise CaseError(f"field h is {case.h}, allowed are multiples of 16 from 16 to 128")
     if "d" in case.names and case.d not in (128, 256):
         raise CaseError(f"field d is {case.d}, allowed are 128 and 256")
@@ -114,6 +114,8 @@ def check_lengths(case: Case) -> None:
         raise CaseError(
             f"field q has {len(case.q)} members, allowed is one a sequence, {len(case.ctx)} as in ctx"
         )
+    if case.kind == "varqlen" and not case.rows:
+        raise CaseError("fields q and p ask for no row, allowed is at least one together")
     _check_windows(case)
     if case.suite == "layout" and not any(case.ctx):
         raise CaseError("field ctx has no key, allowed in suite layout is at least one length from 1")
@@ -143,9 +145,10 @@ def _check_windows(case: Case) -> None:
             raise CaseError(
                 f"field w names sequence {seq} in row {row}, allowed are 0 to {len(case.ctx) - 1}"
             )
-        if not last <= seq <= LAST["ctx"]:
+        most = len(case.ctx) - 1 if case.ctx else LAST["ctx"]
+        if not last <= seq <= most:
             raise CaseError(
-                f"field w names sequence {seq} in row {row}, allowed are {last} to {LAST['ctx']} (in order)"
+                f"field w names sequence {seq} in row {row}, allowed are {last} to {most} (in order)"
             )
         limit = case.ctx[seq] if case.ctx else LIMITS["ctx"][1]
         if not 0 <= start <= end <= limit:

@@ -232,6 +232,10 @@ def _field_of(token: str, suite: str) -> str:
     kinds = lists.SUITES[suite].kinds
     allowed = sorted({name for kind in kinds.values() for name in kind}, key=list(HELP).index)
     name = next((name for name in sorted(allowed, key=len, reverse=True) if token.startswith(name)), None)
+    if name is None and token[:1].isdigit():
+        raise CaseError(
+            f"a dash comes before {short(token)!r}, allowed before a field only (no number is negative)"
+        )
     if name is None:
         raise CaseError(f"field {short(token)!r} is unknown, suite {suite} has {', '.join(allowed)}")
     return name

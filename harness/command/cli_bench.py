@@ -17,6 +17,7 @@ from typing import Any
 
 from harness.exits import InputError
 from harness.paths import registry
+from harness.record import document
 
 ROWS, KEYS, HEADS, DIM = 8, 32768, 64, 128
 REPEATS = 3
@@ -45,8 +46,7 @@ def check(arguments: argparse.Namespace) -> None:
         raise InputError(f"--heads is {arguments.heads}, allowed are multiples of 16 from 16 to 128")
     if arguments.aiter is not None:
         registry.choose(["aiter"], registry.Trees(arguments.aiter))
-    if arguments.json is not None and not arguments.json.absolute().parent.is_dir():
-        raise InputError(f"--json {arguments.json} is in a folder that does not exist")
+    document.check_output("--json", arguments.json)
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def main(arguments: argparse.Namespace) -> int:
         )
     Console().print(table)
     if arguments.json is not None:
-        arguments.json.write_text(json.dumps({"shape": title, "figures": figures}, indent=1) + "\n")
+        document.write_text(arguments.json, json.dumps({"shape": title, "figures": figures}, indent=1) + "\n")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""``harness check ID``: one case on one path, in this process; any id, listed or not."""
+"""``harness check ID``: one case, or a capture, on its paths, in this process; any id, listed or not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ EPILOG = """\
 examples:
   harness check decode-n1-h64-d128-ctx2047-tshuffled-u0-l0-fbytes-s1
   harness check prefill-h32-d128-ctx700-w0@0:690+10-c0-tshuffled-u0-l0-faddress-s3 --path oracle
-'harness list cases' prints ids to start from, 'harness list --help' what their fields mean.
+  harness check --capture DIR
+'harness list cases' prints ids to start from, 'harness list --help' what their fields mean,
+'harness capture-spec' what a capture is.
 """
 
 
@@ -39,7 +41,8 @@ def trees_of(args: argparse.Namespace) -> registry.Trees:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("id", metavar="ID", help="case id")
+    parser.add_argument("id", nargs="?", metavar="ID", help="case id")
+    add_capture_argument(parser)
     add_path_arguments(parser)
     parser.add_argument(
         "--json", type=Path, metavar="F", help="also write the verdict and provenance to this file"
@@ -47,8 +50,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
 
 
+def add_capture_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--capture",
+        type=Path,
+        metavar="DIR",
+        help="run captured tensors instead (see 'harness capture-spec')",
+    )
+
+
 def main(args: argparse.Namespace) -> int:
     """Run the case on each path and print the verdicts. Raises `InputError`, `CannotRun` or `CaseError`."""
+    if (args.id is None) == (args.capture is None):
+        given = (
+            "is missing; give a case id" if args.id is None else f"is {args.id!r} beside --capture; give one"
+        )
+        raise exits.InputError(f"ID {given} or --capture DIR")
+    if args.capture is not None:
+        return check_capture(args)
     case = cases.parse(args.id)
     document.check_output("--json", args.json)
     chosen = registry.choose(args.path, trees_of(args))
@@ -66,3 +85,23 @@ def main(args: argparse.Namespace) -> int:
     if args.json:
         document.write_json(args.json, about, records, complete=True)
     return exits.of_records(records, asked={case.suite})
+
+
+def check_capture(args: argparse.Namespace) -> int:
+    """The same for a capture; what it holds of its engine is judged too."""
+    document.check_output("--json", args.json)
+    chosen = registry.choose(args.path, trees_of(args))
+
+    from harness.capture import loading, running
+    from harness.judge import ledger
+
+    capture = loading.load(args.capture)
+    about = provenance.collect(chosen, running.about(capture))
+    paths = [registry.create(choice) for choice in chosen]
+    records = []
+    for verdict in running.verdicts(capture, paths, ledger.load()):
+        print(verdict.text())
+        records.append(verdict.to_record())
+    if args.json:
+        document.write_json(args.json, about, records, complete=True)
+    return running.exit_code(records)

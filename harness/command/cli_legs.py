@@ -5,14 +5,19 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from harness import exits
+from harness.command import legs_init
 from harness.command.console import console_for_people
 from harness.legs import comparable, importing, journal
 from harness.record import document
 
 EPILOG = """\
 examples:
+  harness legs init --atom campaign.toml
+  harness legs run campaign.toml
+  harness legs status results/legs/atom-fp4
   harness legs import out/fp8-run1 --leg fp8 --into results/legs/august
   harness legs import out/fp4-run1 --leg fp4 --into results/legs/august
   harness legs pool results/legs/august --base fp8 --margin 1.0
@@ -21,13 +26,18 @@ A leg is one configuration of the server, a sample one measurement of it. Sample
 results_*.json with samples_*.jsonl (lm-eval --log_samples). Pooling compares by question, under both
 filters, and says no more than its tests; legs whose prompts or settings differ are not compared.
 
-exit codes: 0 every leg is compared, 2 bad input, 4 a leg is not measured or cannot be compared
+exit codes: 0 every leg is compared (run: every sample finished), 2 bad input, 3 a server crashed or could
+not run, 130 interrupted, 4 a leg is not measured or cannot be compared
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", metavar="WHAT", required=True)
     raw = argparse.RawDescriptionHelpFormatter
+    legs_init.add_init(
+        what.add_parser("init", help="write a commented campaign to start from", formatter_class=raw)
+    )
+    add_driving(what)
     bring = what.add_parser(
         "import", help="take a past lm-eval run in as a sample of a leg", formatter_class=raw
     )
@@ -54,9 +64,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
 
 
+def add_driving(what: Any) -> None:
+    """``run`` and ``status``; the campaign's models are loaded only when one is asked for."""
+    raw = argparse.RawDescriptionHelpFormatter
+    run = what.add_parser("run", help="drive a campaign, or go on with it", formatter_class=raw)
+    run.add_argument("file", type=Path, metavar="FILE", help="campaign file (see 'harness legs init')")
+    run.add_argument("--dir", type=Path, metavar="DIR", help="results (default: results/legs/<name>)")
+    run.add_argument("--leg", action="append", default=[], metavar="L", help="only this leg (repeatable)")
+    run.add_argument("--data", type=Path, metavar="DIR", help="folder with train.jsonl and test.jsonl")
+    run.add_argument("--limit", type=int, metavar="N", help="only the first N questions")
+    run.add_argument("--retry-failed", action="store_true", help="ask failed questions again")
+    run.add_argument(
+        "--supersede", action="store_true", help="set samples of another identity aside and measure anew"
+    )
+    status = what.add_parser("status", help="legs, samples and questions so far", formatter_class=raw)
+    status.add_argument("directory", type=Path, metavar="DIR", help="campaign folder")
+
+
 def main(args: argparse.Namespace) -> int:
     """Do what was asked. Raises `InputError`."""
-    return {"import": bring_in, "pool": pool}[args.what](args)
+    if args.what in ("run", "status"):
+        from harness.command import legs_run
+
+        return legs_run.run(args) if args.what == "run" else legs_run.status(args)
+    return {"import": bring_in, "pool": pool, "init": legs_init.init}[args.what](args)
 
 
 def bring_in(args: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ from rich.text import Text
 from harness import exits
 from harness.case import cases
 from harness.command import engine
-from harness.command.cli_check import add_path_arguments, trees_of
+from harness.command.cli_check import add_capture_argument, add_path_arguments, trees_of
 from harness.command.console import console_for_people
 from harness.command.progress import Display, Watch
 from harness.judge import ledger
@@ -39,6 +39,7 @@ MAX_WORKERS = 256
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_path_arguments(parser)
+    add_capture_argument(parser)
     suites = ", ".join(cases.SUITES)
     parser.add_argument(
         "--suite", nargs="+", action="extend", default=[], metavar="S", help=f"only these: {suites}"
@@ -107,6 +108,10 @@ class Order:
 
 def main(args: argparse.Namespace) -> int:
     """Run the suites. Raises `InputError` or `CannotRun` before any case has run."""
+    if args.capture is not None:
+        from harness.command import captured
+
+        return captured.verify(args)
     order = check(args)
     about = provenance.collect(order.paths, order.arguments())
     run = store.create(args.results, about)
@@ -131,8 +136,10 @@ def check(args: argparse.Namespace) -> Order:
         raise exits.InputError(f"-n is {workers}, allowed are 1 to {MAX_WORKERS} worker processes")
     if args.limit < 1:
         raise exits.InputError(f"--limit is {args.limit}, allowed is a positive number of seconds")
-    for field in ("json", "junit", "html"):
-        document.check_output(f"--{field}", getattr(args, field))
+    files = {f"--{field}": getattr(args, field) for field in ("json", "junit", "html")}
+    for field, file in files.items():
+        document.check_output(field, file)
+    document.check_apart(files)
     paths = registry.choose(args.path, trees_of(args))
     ledger.load()
     store.check_directory("--results", args.results)

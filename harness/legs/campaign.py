@@ -268,7 +268,7 @@ def sentences(error: ValidationError) -> Iterator[str]:
 
 def _section(words: list[str]) -> type[BaseModel] | None:
     """The model of the table at ``words``; None where that is no table of fields."""
-    inner = {"task": Task, "client": Client, "server": Watch, "probe": Probe}
+    inner: dict[str, type[BaseModel]] = {"task": Task, "client": Client, "server": Watch, "probe": Probe}
     if not words:
         return Campaign
     if words[0] == "legs":

@@ -50,7 +50,8 @@ def main(seconds: float, command: list[str]) -> int:
         return 127
 
     def watch() -> None:
-        sys.stdin.buffer.read()
+        while os.read(0, 4096):
+            pass
         end(process.pid, process, seconds)
 
     threading.Thread(target=watch, daemon=True).start()
@@ -65,4 +66,6 @@ def _default_signals() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(float(sys.argv[1]), sys.argv[2:]))
+    left = main(float(sys.argv[1]), sys.argv[2:])
+    sys.stdout.flush()
+    os._exit(left)  # the watching thread still waits for the pipe

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def samples(legs: Sequence[str], repeats: int, order: str) -> list[tuple[str, int]]:
-    """(leg, number from 1) in order: ``abba`` turns every second round, ``abab`` none; ``blocks`` has no rounds."""
+    """(leg, number from 1) in order: ``abba`` turns every second round; ``blocks`` has no rounds."""
     if order == "blocks":
         return [(leg, number) for leg in legs for number in range(1, repeats + 1)]
     turned = order == "abba"

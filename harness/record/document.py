@@ -20,6 +20,8 @@ def check_output(field: str, file: Path | None) -> None:
         raise exits.InputError(f"{field} {file} is a directory, a file name is wanted")
     if not file.parent.is_dir():
         raise exits.InputError(f"{field} {file} lies in a directory that does not exist")
+    if is_stream(file):
+        return
     try:
         with tempfile.TemporaryFile(dir=file.parent):
             pass
@@ -27,10 +29,33 @@ def check_output(field: str, file: Path | None) -> None:
         raise exits.InputError(f"{field} {file} cannot be written: {str(error.strerror).lower()}") from None
 
 
+def check_apart(files: Mapping[str, Path | None]) -> None:
+    """Raise `InputError` when two options name one file: the later would overwrite the earlier."""
+    seen: dict[Path, str] = {}
+    for field, file in files.items():
+        if file is None or is_stream(file):
+            continue
+        other = seen.setdefault(file.resolve(), field)
+        if other != field:
+            raise exits.InputError(f"{field} {file} is the file of {other} too, two are wanted")
+
+
+def is_stream(file: Path) -> bool:
+    """Whether ``file`` is there and is no regular file: a device or a pipe, never to be replaced."""
+    return file.exists() and not file.is_file()
+
+
 def write_text(file: Path, text: str) -> None:
-    """Write atomically; raises `CannotRun` with one sentence when the disk refuses."""
+    """Write atomically, through links; a device or a pipe is written to as it is.
+
+    Raises `CannotRun` with one sentence when the disk refuses.
+    """
     try:
-        store.write_atomically(file, text)
+        if is_stream(file):
+            with open(file, "w", encoding="utf-8") as stream:
+                stream.write(text)
+        else:
+            store.write_atomically(file.resolve(), text)
     except OSError as error:
         raise exits.CannotRun(f"{file} could not be written: {str(error.strerror).lower()}") from None
 

@@ -30,7 +30,7 @@ class Script:
     """What the server does.
 
     ``questions``: piece of the last question to a behaviour (keys: text, finish_reason, status, choices,
-    usage, id, latency, raw, drop, times: only the first so many requests). ``default``: the same for the rest.
+    usage, id, latency, raw, drop, times: only the first so many requests). ``default``: for the rest.
     ``die_at``: number of the completions request that kills the process, after printing ``die_with``.
     ``start``: seconds before it listens. ``sick_after``: health fails after so many requests.
     ``say``: printed at start. ``deaf``: SIGTERM is ignored.

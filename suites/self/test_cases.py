@@ -85,7 +85,7 @@ WRONG = {
     DECODE.replace("n4", "n"): "field n",
     DECODE.replace("n4", "n4.5"): "field n",
     DECODE.replace("h32", "h31"): "multiples of 16",
-    DECODE.replace("h32", "h144"): "field h is 144, allowed are 16 to 128",
+    DECODE.replace("h32", "h144"): "field h is 144, allowed are multiples of 16",
     DECODE.replace("d128", "d192"): "allowed are 128 and 256",
     DECODE.replace("ctx700,437", "ctx"): "field ctx",
     DECODE.replace("ctx700,437", "ctx700,,437"): "field ctx",
@@ -107,7 +107,7 @@ WRONG = {
     DECODE.replace("l0", "l699"): "field l is 699, allowed are 0 and 700",
     DECODE.replace("l0", "l1048577"): "field l",
     DECODE.replace("s1", "s2147483648"): "field s",
-    DECODE.replace("s1", "s-1"): "is unknown",
+    DECODE.replace("s1", "s-1"): "no number is negative",
     PREFILL.replace("1@37:41", "1@41:37"): "field w is 41:37",
     PREFILL.replace("1@37:41", "1@37:65"): "field w is 37:65 in row 10, allowed are 0 <= start <= end <= 64",
     PREFILL.replace("1@37:41", "2@37:41"): "field w names sequence 2 in row 10, allowed are 0 to 1",
@@ -179,3 +179,24 @@ def test_reading_ids_needs_no_torch() -> None:
     """Listing and parsing stay light, so that a wrong id is answered at once."""
     code = "import sys; from harness.case import cases, case_lists; assert 'torch' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("decode-n1-h16-d64-ctx9-tshuffled-u0-l0-fbytes-s1", "field d is 64, allowed are 128 and 256"),
+        ("decode-n1-h256-d128-ctx9-tshuffled-u0-l0-fbytes-s1", "field h is 256, allowed are multiples of 16"),
+        ("decode-n1-h16-d128-ctx-9-tshuffled-u0-l0-fbytes-s1", "no number is negative"),
+        ("varqlen-h16-d128-ctx2-q0-p0-tshuffled-u0-l0-fbytes-s1", "fields q and p ask for no row"),
+        (
+            "prefill-h16-d128-ctx9,9-w1@0:1,0@0:1-c0-tshuffled-u0-l0-fbytes-s1",
+            "allowed are 1 to 1 (in order)",
+        ),
+        ("gate-ruledsa-askfp4-k2048-d128-h64-kpool0", "field chip"),
+    ],
+)
+def test_ranges_that_are_told_are_the_real_ones(text: str, sentence: str) -> None:
+    """What a sentence allows is allowed."""
+    with pytest.raises(CaseError) as told:
+        parse(text)
+    assert sentence in str(told.value)

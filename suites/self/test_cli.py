@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -312,3 +313,23 @@ def test_commands_are_the_modules_that_exist() -> None:
     for command in cli.COMMANDS:
         parser = cli.build_parser(command)
         assert isinstance(parser, argparse.ArgumentParser)
+
+
+def test_output_goes_to_streams_and_through_links(tmp_path: Path) -> None:
+    """A device or a pipe is written to and never replaced; a link is followed."""
+    from harness.record import document
+
+    pipe, link, real = tmp_path / "pipe", tmp_path / "link", tmp_path / "real"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    document.check_output("--json", pipe)
+    document.write_text(pipe, "told")
+    assert os.read(reader, 10) == b"told"
+    os.close(reader)
+    assert pipe.is_fifo()
+    real.write_text("old", encoding="utf-8")
+    link.symlink_to(real)
+    document.write_text(link, "new")
+    assert (link.is_symlink(), real.read_text(encoding="utf-8")) == (True, "new")
+    with pytest.raises(exits.InputError, match="--html .* is the file of --json too"):
+        document.check_apart({"--json": real, "--junit": None, "--html": link})

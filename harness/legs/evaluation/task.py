@@ -8,7 +8,9 @@ lm-eval's task: a folder with ``train.jsonl`` and ``test.jsonl`` instead of the 
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,8 +21,13 @@ from typing import Any
 from harness.exits import CannotRun, InputError
 from harness.legs import campaign as asked
 from harness.legs.evaluation.library import (
-    ConfigurableTask, Instance, TaskManager, dataset, load_yaml, tasks_folder,
-)  # fmt: skip
+    ConfigurableTask,
+    Instance,
+    TaskManager,
+    dataset,
+    load_yaml,
+    tasks_folder,
+)
 
 SPLITS = {"train": "train.jsonl", "test": "test.jsonl"}
 
@@ -37,14 +44,13 @@ class PreparedTask(ConfigurableTask):  # type: ignore[misc, unused-ignore]
         if self._folder is None:
             super().download(dataset_kwargs, **options)
         else:
-            self.dataset = {
-                split: dataset(list(rows(self._folder / name))) for split, name in SPLITS.items()
-            }
+            self.dataset = {split: dataset(list(rows(self._folder / name))) for split, name in SPLITS.items()}
 
     def build_all_requests(self, **options: Any) -> None:
         """Build all prompts the first time, and only forget the replies every other time."""
         if not self._built:
-            super().build_all_requests(**options)
+            with contextlib.redirect_stderr(io.StringIO()):  # a bar of lm-eval's own
+                super().build_all_requests(**options)
             self._built = True
         for instance in self.instances:
             instance.resps, instance.filtered_resps = [], {}
@@ -125,7 +131,8 @@ def load(settings: asked.Task, folder: Path | None) -> Prepared:
         task = PreparedTask(config, folder)
     except (ConnectionError, OSError) as error:
         raise CannotRun(
-            f"the data of task {settings.name} cannot be had ({type(error).__name__}); set task.data to a folder"
+            f"the data of task {settings.name} cannot be had "
+            f"({type(error).__name__}); set task.data to a folder"
         ) from None
     check(task, settings)
     task.set_config("num_fewshot", settings.shots)

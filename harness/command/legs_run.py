@@ -1,0 +1,85 @@
+"""``harness legs run`` and ``status``: drive a campaign, and say how far it is."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from rich.table import Table
+from rich.text import Text
+
+from harness import exits
+from harness.command.console import console_for_people
+from harness.command.legs_show import Bars, accuracy, counted
+from harness.exits import InputError
+from harness.legs import campaign, crash, drive, journal
+
+ROOT = Path("results/legs")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Exit code 0 when all samples are finished, 3 when one is not."""
+    asked = campaign.load(args.file, data=args.data, limit=args.limit)
+    directory = args.dir or ROOT / asked.name
+    console = console_for_people()
+    with drive.locked(directory), terminable():
+        found = drive.plan(asked, directory, args.leg, supersede=args.supersede)
+        with Bars(console) as bars:
+            ended = drive.run(found, bars, retry_failed=args.retry_failed)
+    show(directory)
+    wrong = [where for where, status in ended.items() if status != "finished"]
+    console.print(f"\nresults  {directory}", soft_wrap=True)
+    if wrong:
+        console.print(f"exit 3: {len(wrong)} of {len(ended)} samples are not finished")
+        return exits.ERROR
+    console.print("exit 0: all samples are finished")
+    return exits.AGREE
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: the server is stopped, what has ended is kept."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def status(args: argparse.Namespace) -> int:
+    if not args.directory.is_dir():
+        raise InputError(f"{args.directory} is no folder; give a campaign folder")
+    if not journal.places(args.directory):
+        raise InputError(f"{args.directory} holds no sample of a leg")
+    show(args.directory)
+    return exits.AGREE
+
+
+def show(directory: Path) -> None:
+    """A table of all samples, then the crashes."""
+    console, live = console_for_people(), drive.busy(directory)
+    table = Table("leg", "sample", "status", "done", "failed", "truncated", "accuracy so far", box=None)
+    said = []
+    for where in journal.places(directory):
+        records, _ = journal.read(where.samples)
+        counts, manifest = counted(records), where.manifest()
+        done = f"{len(records)}/{manifest.get('expected', '?')}"
+        few = [str(counts.get(name, 0)) for name in ("failed", "truncated")]
+        words = drive.state(where, live), done, *few, accuracy(records)
+        table.add_row(where.leg, str(where.sample), *words)
+        said += [f"{where.leg} sample {where.sample} {told(one)}" for one in crash.crashes(where)]
+    console.print(table)
+    for sentence in said:
+        console.print(Text(sentence), soft_wrap=True)
+
+
+def told(one: dict[str, object]) -> str:
+    return f"crashed: {one['ended']}; {one['compared']} (signature {one['digest']})"

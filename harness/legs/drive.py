@@ -1,0 +1,270 @@
+"""A campaign driven: samples in order, each continued where it was cut off, one server at a time.
+
+Contract: a finished question is never asked again, and never counted under another identity. A sample is
+``finished`` only when every question has a record; a server that ends makes it ``crashed``, an interrupt or
+a refusal ``stopped``, and a kill leaves ``running``, which is told from a live run by the folder's lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.exits import CannotRun, InputError
+from harness.legs import crash, identity, journal, order
+from harness.legs.campaign import Campaign
+from harness.legs.server import Ended, Server
+from harness.record import store
+
+if TYPE_CHECKING:
+    from harness.legs.evaluation.task import Prepared
+
+LOCK = ".lock"
+CAMPAIGN = "campaign.json"
+
+
+class Display:
+    """What is told while a campaign runs; this one says nothing."""
+
+    def sample(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]]) -> None:
+        """A sample begins (or goes on with ``kept`` records)."""
+
+    def record(self, record: dict[str, Any]) -> None:
+        """A question has ended."""
+
+    def say(self, sentence: str) -> None:
+        """Something happened."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be done: all of it checked, no server started yet."""
+
+    campaign: Campaign
+    directory: Path
+    prepared: Prepared
+    identities: dict[str, dict[str, Any]]
+    samples: tuple[journal.Place, ...]
+
+    @property
+    def expected(self) -> int:
+        return len(self.prepared.questions)
+
+
+def plan(campaign: Campaign, directory: Path, legs: Sequence[str] = (), *, supersede: bool = False) -> Plan:
+    """Build the prompts, and hold every sample that exists against what it would be now.
+
+    Raises `InputError` for unknown legs and for samples of another identity (unless ``supersede``, which
+    sets them aside), `CannotRun` where prompts cannot be had.
+    """
+    unknown = [leg for leg in legs if leg not in campaign.legs]
+    if unknown:
+        raise InputError(f"--leg is {unknown[0]!r}, allowed are {', '.join(campaign.legs)}")
+    from harness.legs.evaluation import task
+
+    prepared = task.load(campaign.task, campaign.data)
+    identities = {leg: identity.of_leg(campaign, leg, settings(prepared)) for leg in campaign.legs}
+    wanted = [leg for leg in campaign.legs if not legs or leg in legs]
+    places = [
+        journal.place(directory, leg, number)
+        for leg, number in order.samples(wanted, campaign.repeats, campaign.order)
+    ]
+    for where in places:
+        guard(where, identities[where.leg], supersede)
+    return Plan(campaign, directory, prepared, identities, tuple(places))
+
+
+def settings(prepared: Prepared) -> dict[str, Any]:
+    """What the built task adds to an identity."""
+    generation = prepared.generation
+    stops = generation.pop("until", None)
+    filters = prepared.task.config.filter_list
+    return {
+        "stops": stops,
+        "gen_kwargs": generation,
+        "filters": json.loads(json.dumps(filters, default=str)),
+        "prompts": prepared.prompts_hash(),
+    }
+
+
+def guard(where: journal.Place, now: dict[str, Any], supersede: bool) -> None:
+    """Raises `InputError` when the sample was measured with another identity; ``supersede`` sets it aside."""
+    if not (where.folder / journal.MANIFEST).is_file():
+        return
+    manifest = where.manifest()
+    if manifest.get("digest") == identity.digest(now):
+        return
+    if supersede:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+        where.folder.rename(where.folder.with_name(f"{where.sample}.superseded-{stamp}"))
+        return
+    differs = identity.changed(manifest["identity"], now) or "its manifest"
+    raise InputError(
+        f"leg {where.leg} sample {where.sample} in {where.folder} was measured with another identity: "
+        f"{differs}; give another --dir, or --supersede to set such samples aside"
+    )
+
+
+@contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the folder. Raises `CannotRun` when another run does."""
+    store.check_directory("--dir", directory)
+    with open(directory / LOCK, "a", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise CannotRun(f"another harness legs run works in {directory}") from None
+        yield
+
+
+def busy(directory: Path) -> bool:
+    """Whether a run works in the folder just now."""
+    if not (directory / LOCK).is_file():
+        return False
+    with open(directory / LOCK, "a", encoding="utf-8") as stream:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False
+
+
+def run(found: Plan, display: Display, *, retry_failed: bool = False) -> dict[journal.Place, str]:
+    """Take every sample that is not finished; sample to its status. Call it with the folder `locked`.
+
+    The other samples of a leg that crashed are left out. Raises `CannotRun` when a server refuses.
+    """
+    note(found)
+    ended: dict[journal.Place, str] = {}
+    crashed: set[str] = set()
+    for where in found.samples:
+        if where.leg in crashed:
+            display.say(f"{where.leg} sample {where.sample} is left out: the leg crashed")
+            ended[where] = "left out"
+            continue
+        ended[where] = take(found, where, display, retry_failed)
+        if ended[where] == "crashed":
+            crashed.add(where.leg)
+    return ended
+
+
+def note(found: Plan) -> None:
+    """Write ``campaign.json``: what was asked, when it first started."""
+    file = found.directory / CAMPAIGN
+    try:
+        before = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = {}
+    content = {
+        "campaign": found.campaign.model_dump(mode="json"),
+        "file": found.campaign.file,
+        "started": before.get("started") or store.now(),
+        "expected": found.expected,
+    }
+    store.write_atomically(file, json.dumps(content, indent=1) + "\n")
+
+
+def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool) -> str:
+    """One sample, with restarts of a crashed server as far as the campaign allows; its status."""
+    kept = kept_records(where, retry_failed)
+    before = where.manifest()
+    if before["status"] == "finished" and len(kept) >= found.expected:
+        return "finished"
+    begin(found, where, before)
+    display.sample(where.leg, where.sample, found.expected, kept)
+    for tries in range(found.campaign.restarts(where.leg) + 1):
+        if tries:
+            display.say(f"{where.leg} sample {where.sample}: the server is started again ({tries})")
+        status = attempt(found, where, display, retry_failed)
+        if status != "crashed":
+            break
+    return status
+
+
+def kept_records(where: journal.Place, retry_failed: bool = False) -> list[dict[str, Any]]:
+    """Records that stand; failed ones only unless they are to be asked again."""
+    return [
+        record
+        for record in journal.read(where.samples)[0]
+        if not (retry_failed and record["status"] == "failed")
+    ]
+
+
+def begin(found: Plan, where: journal.Place, before: dict[str, Any]) -> None:
+    where.folder.mkdir(parents=True, exist_ok=True)
+    leg, now = found.campaign.legs[where.leg], found.identities[where.leg]
+    where.update(
+        leg=where.leg,
+        sample=where.sample,
+        status="running",
+        identity=now,
+        digest=identity.digest(now),
+        started=before.get("started") or store.now(),
+        finished=None,
+        expected=found.expected,
+        attempts=int(before.get("attempts") or 0),
+        crashes=before.get("crashes") or [],
+        server={
+            "base_url": leg.base_url,
+            "command": list(leg.command or ()),
+            "log": str(log_of(found.campaign, where)),
+        },
+    )
+
+
+def log_of(campaign: Campaign, where: journal.Place) -> Path:
+    """The log to look into: the file the leg names, else what was captured."""
+    own = campaign.legs[where.leg].log
+    return campaign.path(own) if own else where.folder / "server.log"
+
+
+def attempt(found: Plan, where: journal.Place, display: Display, retry_failed: bool) -> str:
+    """Start, measure, stop; the status, which is in the manifest too."""
+    from harness.legs.evaluation import run as evaluation
+
+    number = int(where.manifest().get("attempts") or 0) + 1
+    log = log_of(found.campaign, where)
+    start = log.stat().st_size if log.is_file() else 0
+    segments = [*(where.manifest().get("log_segments") or []), {"from": start, "to": None}]
+    where.update(attempts=number, status="running", log_segments=segments)
+    server = Server(found.campaign, where.leg, where.folder / "server.log")
+    status = "stopped"
+    try:
+        server.start()
+        asked = found.campaign.legs[where.leg]
+        whom = evaluation.Server(server.url, asked.model, server.ended, server.healthy)
+        sample = evaluation.Sample(found.prepared, found.campaign.client, whom, number)
+        evaluation.measure(sample, where, kept_records(where, retry_failed), display.record)
+        status = "finished"
+    except (Ended, evaluation.ServerGone) as gone:
+        status = "crashed"
+        how = server.settle() or str(gone)
+    finally:
+        server.stop()
+        segments[-1]["to"] = log.stat().st_size if log.is_file() else 0
+        where.update(
+            status=status, finished=store.now() if status == "finished" else None, log_segments=segments
+        )
+        if status == "crashed":
+            keep_crash(found, where, display, how, crash.tail(log, start))
+    return status
+
+
+def keep_crash(found: Plan, where: journal.Place, display: Display, how: str, lines: list[str]) -> None:
+    """The crash into the manifest, compared with those seen before."""
+    signature = {**crash.signature(how, lines), "time": store.now()}
+    said = crash.compared(signature, found.directory, found.campaign.base, where)
+    where.update(crashes=[*crash.crashes(where), {**signature, "compared": said}])
+    display.say(f"{where.leg} sample {where.sample} crashed: {how}; {said}")
+
+
+def state(where: journal.Place, live: bool) -> str:
+    """The status of a sample, where ``running`` without a live run is ``cut short``."""
+    status = str(where.manifest()["status"])
+    return "cut short" if status == "running" and not live else status

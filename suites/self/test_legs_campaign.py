@@ -1,0 +1,115 @@
+"""Campaign files: each wrong field is one sentence, and the examples are whole campaigns."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import cli, exits
+from harness.exits import InputError
+from harness.legs import campaign
+
+GOOD: dict[str, Any] = {
+    "name": "x",
+    "base": "a",
+    "legs": {"a": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}},
+}
+
+
+def changed(name: str, value: object) -> dict[str, Any]:
+    """GOOD with one field set; a value of None takes it out."""
+    found = copy.deepcopy(GOOD)
+    at, *words = found, *name.split(".")
+    for word in words[:-1]:
+        at = at.setdefault(word, {})
+    if value is None:
+        del at[words[-1]]
+    else:
+        at[words[-1]] = value
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("name", None, "name is missing, allowed is a name of letters"),
+        ("name", "a/b", "name is 'a/b', allowed is a name of letters"),
+        ("base", "b", "base is 'b', allowed are a"),
+        ("repeats", 0, "repeats is 0, allowed is 1 to 1000"),
+        ("order", "random", "order is 'random', allowed is one of abba, abab, blocks"),
+        ("margin", 0.0, "margin is 0.0, allowed is points above 0"),
+        ("index_topk", 0, "index_topk is 0, allowed is keys"),
+        ("task", 4, "task is 4, allowed is a table"),
+        ("task.shots", -1, "task.shots is -1, allowed is a whole number of 0 or more"),
+        ("task.shots", "20", "task.shots is '20', allowed is a whole number"),
+        ("task.shot", 20, "task.shot is unknown, allowed are name, shots"),
+        ("task.max_tokens", 9000, "task.max_tokens is 9000, allowed is less than task.max_length"),
+        ("task.generation", {"stop": "x"}, "task.generation.stop is given"),
+        ("task.temperature", float("nan"), "task.temperature is nan, allowed is a number"),
+        ("task.data", "/nowhere", "task.data is '/nowhere', which has no train.jsonl"),
+        ("client.concurrency", True, "client.concurrency is True, allowed is 1 to 4096"),
+        ("client.timeout", 0, "client.timeout is 0, allowed is seconds above 0"),
+        ("legs", {}, "legs is {}, allowed is a table [legs.NAME]"),
+        ("legs.a.model", None, "legs.a.model is missing"),
+        ("legs.a.base_url", "nope", "legs.a.base_url is 'nope', allowed is an address"),
+        ("legs.a.base_url", "http://h:99999", "legs.a.base_url is 'http://h:99999'"),
+        ("legs.a.command", [], "legs.a.command is empty, allowed is a list of words"),
+        ("legs.a.command", "python x", "legs.a.command is 'python x', allowed is a list of words"),
+        ("legs.a.comand", ["x"], "legs.a.comand is unknown, allowed are base_url, command"),
+        ("legs.a.forbidden", ["("], "legs.a.forbidden has '(', which is no regular expression"),
+        ("legs.a.acceptance", "x", "legs.a.acceptance is 'x' with 0 groups, allowed is 1"),
+        ("legs.a.start_timeout", -1.0, "legs.a.start_timeout is -1.0, allowed is seconds above 0"),
+    ],
+)
+def test_a_wrong_field_is_one_sentence(name: str, value: object, sentence: str) -> None:
+    """It starts with the field and says what is allowed there."""
+    with pytest.raises(InputError) as refused:
+        campaign.parse(changed(name, value))
+    assert str(refused.value).startswith(sentence)
+    assert "\n" not in str(refused.value)
+
+
+def test_every_wrong_field_is_told_at_once() -> None:
+    """Two mistakes, two sentences."""
+    found = changed("repeats", 0)
+    found["legs"]["a"]["model"] = 3
+    with pytest.raises(InputError) as refused:
+        campaign.parse(found)
+    assert len(str(refused.value).splitlines()) == 2
+
+
+def test_addresses_are_one_form() -> None:
+    """With or without /v1, the same server."""
+    assert campaign.parse(GOOD).legs["a"].base_url == "http://127.0.0.1:8000"
+
+
+@pytest.mark.parametrize("kind", ["atom", "local"])
+def test_examples_are_whole_campaigns(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What init writes loads as it is; a file that exists is never replaced."""
+    file = tmp_path / "c.toml"
+    assert cli.main(["legs", "init", f"--{kind}", str(file)]) == exits.AGREE
+    found = campaign.load(file)
+    assert len(found.legs) >= 2
+    assert file.read_text(encoding="utf-8").count("#") > 10
+    if kind == "atom":
+        words = [found.legs[leg].command or () for leg in ("fp8", "fp4", "fp4-dcp4")]
+        dtypes = [one[one.index("--index_cache_dtype") + 1] for one in words]
+        assert dtypes == ["fp8", "fp4", "fp4"]
+        assert ["-dcp" in one for one in words] == [False, False, True]
+    assert cli.main(["legs", "init", str(file)]) == exits.USAGE
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_campaign_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Absent, no TOML, and a wrong field: exit code 2 and a sentence."""
+    file = tmp_path / "c.toml"
+    for text, sentence in ((None, "cannot be read"), ("x = ", "is no TOML"), ("x = 1", "x is unknown")):
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        assert cli.main(["legs", "run", str(file), "--dir", str(tmp_path / "out")]) == exits.USAGE
+        said = capsys.readouterr().err
+        assert sentence in said
+        assert "Traceback" not in said

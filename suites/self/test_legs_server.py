@@ -1,0 +1,149 @@
+"""Servers start, are watched and end with whoever started them; crashes are told apart by what they say."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import exits
+from harness.exits import CannotRun
+from harness.legs import crash, server
+from suites.self import planted
+from suites.self.legs_world import N, asked, data, process, records
+from suites.self.stub_server import Script, Stub
+
+
+def started(folder: Path, script: Script, **watch: float) -> server.Server:
+    found = asked(folder, {"a": process(folder, "a", script)}, server=watch)
+    return server.Server(found, "a", folder / "server.log")
+
+
+def test_a_server_is_started_logged_and_stopped(tmp_path: Path) -> None:
+    """Its output is kept; after the stop nothing answers; a second stop does no harm."""
+    one = started(tmp_path, Script(say=["hello"]))
+    one.start()
+    assert one.healthy()
+    assert one.ended() is None
+    one.stop()
+    one.stop()
+    assert not one.healthy()
+    assert "hello" in (tmp_path / "server.log").read_text(encoding="utf-8")
+
+
+def test_a_deaf_server_is_killed(tmp_path: Path) -> None:
+    """One that ignores SIGTERM is gone after stop_timeout."""
+    one = started(tmp_path, Script(deaf=True), stop_timeout=0.3)
+    one.start()
+    one.stop()
+    assert not one.healthy()
+
+
+@pytest.mark.parametrize(
+    ("script", "watch", "sentence"),
+    [
+        (Script(exit_at_start=3), {}, "it ended with exit code 3 before it was healthy"),
+        (Script(start=30), {"start_timeout": 0.5}, "it was not healthy within 0.5 s"),
+    ],
+)
+def test_a_server_that_never_answers_is_told(
+    script: Script, watch: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    """Ended or too slow, each in its words."""
+    one = started(tmp_path, script, **watch)
+    with pytest.raises(server.Ended, match=sentence):
+        one.start()
+    one.stop()
+
+
+def test_a_port_that_answers_already_is_refused(tmp_path: Path) -> None:
+    """A server of another leg would pass the health check."""
+    with Stub() as stub:
+        leg = {"base_url": stub.url, "command": [sys.executable, "-c", "pass"]}
+        one = server.Server(asked(tmp_path, {"a": leg}), "a", tmp_path / "server.log")
+        with pytest.raises(CannotRun, match="something answers at .* already"):
+            one.start()
+
+
+@pytest.mark.parametrize(
+    ("line", "same"),
+    [
+        ("Memory access fault by GPU node-2 on address 0x7f0011000", "Memory access fault by GPU node-5 on address 0x1"),
+        ("2026-08-22 10:11:12,345 [4242] Error: boom", "2026-09-01 01:02:03,999 [17] Error: boom"),
+        ("worker 3 pid=77 died", "worker 0 pid=123456 died"),
+        ("request cmpl-8f3a failed", "request cmpl-1111 failed"),
+        ("File /tmp/abc123/x.so: fault", "File /tmp/zzz/x.so: fault"),
+    ],
+)  # fmt: skip
+def test_what_differs_from_run_to_run_is_not_in_a_signature(line: str, same: str) -> None:
+    """Addresses, times, ids, ranks and process numbers go; another error stays another."""
+    one, two = crash.signature("SIGABRT", [line]), crash.signature("SIGABRT", [same])
+    assert crash.normalise(line) == crash.normalise(same)
+    assert one["digest"] == two["digest"]
+    assert (
+        crash.signature("SIGABRT", ["Error: other"])["digest"]
+        != crash.signature("SIGABRT", ["Error"])["digest"]
+    )
+    assert crash.signature("SIGSEGV", [line])["digest"] != one["digest"]
+
+
+def campaign_file(folder: Path, script: Script) -> Path:
+    """A campaign of one leg with a slow stub, as a file."""
+    leg = process(folder, "a", script)
+    file = folder / "c.toml"
+    file.write_text(
+        f"""name = "sums"\nbase = "a"\nrepeats = 1
+[task]\ndata = {json.dumps(str(data(folder)))}\nshots = 2\nmax_tokens = 32
+[client]\nconcurrency = 1
+[legs.a]\nmodel = "stub"\nbase_url = "{leg["base_url"]}"\ncommand = {json.dumps(leg["command"])}
+""",
+        encoding="utf-8",
+    )
+    return file
+
+
+def begun(folder: Path, file: Path, count: int) -> subprocess.Popen[str]:
+    """``legs run`` with ``count`` questions done."""
+    run = planted.start(folder, ["-m", "harness", "legs", "run", str(file), "--dir", "out"], environment())
+    until = time.monotonic() + 60
+    while len(records(folder)) < count:
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    return run
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(planted.ROOT)}
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
+def test_however_a_run_ends_its_server_goes_and_a_second_run_goes_on(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    """kill -9, Ctrl-C and SIGTERM: no question is asked twice but the one in flight, and none is lost."""
+    asked_file = tmp_path / "asked.txt"
+    file = campaign_file(tmp_path, Script(latency=0.3, asked=str(asked_file)))
+    run = begun(tmp_path, file, 2)
+    run.send_signal(number)
+    out, err = run.communicate(timeout=60)
+    assert run.returncode == (-9 if number == signal.SIGKILL else exits.INTERRUPTED), out + err
+    assert "Traceback" not in out + err
+    kept = records(tmp_path)
+    code, out, err = planted.run(
+        tmp_path, ["-m", "harness", "legs", "run", str(file), "--dir", "out"], environment()
+    )
+    assert code == exits.AGREE, out + err
+    again = records(tmp_path)
+    assert len(again) == N
+    assert {question: again[question] for question in kept} == kept
+    assert len(asked_file.read_text(encoding="utf-8").splitlines()) <= N + 1
+    code, out, err = planted.run(tmp_path, ["-m", "harness", "legs", "status", "out"], environment())
+    assert (code, "finished" in out, f"{N}/{N}" in out) == (exits.AGREE, True, True)
