@@ -65,11 +65,16 @@ def write(folder: Path, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
 
 
 def manifest_text(manifest: Manifest) -> str:
-    """The manifest as TOML; a TOML text is written as a JSON text, which it includes."""
+    """The manifest as TOML."""
     lines = [f"format = {FORMAT}", f"kind = {json.dumps(manifest.kind)}"]
     lines += [f"next_n = {manifest.next_n}"] if manifest.kind == "decode" else []
     lines += [f"max_seq_len = {manifest.max_seq_len}", f'weight_scale = "{manifest.weight_scale.hex()}"']
     lines += [] if manifest.index_topk is None else [f"index_topk = {manifest.index_topk}"]
-    lines += [f"page_rows = {PAGE_ROWS}", f"note = {json.dumps(manifest.note)}", "", "[versions]"]
-    lines += [f"{json.dumps(name)} = {json.dumps(text)}" for name, text in manifest.versions.items()]
+    lines += [f"page_rows = {PAGE_ROWS}", f"note = {_text(manifest.note)}", "", "[versions]"]
+    lines += [f"{_text(name)} = {_text(text)}" for name, text in manifest.versions.items()]
     return "\n".join(lines) + "\n"
+
+
+def _text(text: str) -> str:
+    """A TOML text; JSON's is one too, but for surrogates in escapes and a bare DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

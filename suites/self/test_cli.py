@@ -331,5 +331,5 @@ def test_output_goes_to_streams_and_through_links(tmp_path: Path) -> None:
     link.symlink_to(real)
     document.write_text(link, "new")
     assert (link.is_symlink(), real.read_text(encoding="utf-8")) == (True, "new")
-    with pytest.raises(exits.InputError, match="--html .* is the file of --json too"):
+    with pytest.raises(exits.InputError, match=r"--html .* is the file of --json too"):
         document.check_apart({"--json": real, "--junit": None, "--html": link})

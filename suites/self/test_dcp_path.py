@@ -10,7 +10,8 @@ import torch
 
 from harness.case.case_limits import CaseError
 from harness.case.cases import parse
-from harness.checks import dcp_needles, dcp_shards
+from harness.checks.dcp_decode import needles as dcp_needles
+from harness.checks.dcp_decode import shards as dcp_shards
 from harness.fill import pages
 from harness.paths.flydsl import sharding
 from harness.paths.requests.sharding import Place

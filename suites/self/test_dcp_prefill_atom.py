@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from harness.case.cases import parse
-from harness.checks import dcp_prefill
+from harness.checks.dcp_prefill import suite as dcp_prefill
 from harness.judge.verdict import SUBJECTS, Status
 from harness.paths.atom import AtomPath
 from harness.paths.atom import staging as adapter

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from harness.case.case_lists import listed
 from harness.case.cases import Case, parse
-from harness.checks import dcp_prefill
+from harness.checks.dcp_prefill import suite as dcp_prefill
 from harness.judge.verdict import Status, Verdict
 from harness.paths import base
 from harness.paths.base import Unsupported

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from harness.case.cases import CaseError, parse
 from harness.checks.book import Book
-from harness.checks.dcp_prefill_ranks import Heard, Player, Recorder, ask
-from harness.checks.dcp_prefill_shards import Job
+from harness.checks.dcp_prefill.ranks import Heard, Player, Recorder, ask
+from harness.checks.dcp_prefill.shards import Job
 from harness.fill.inputs import build
 from harness.paths.flydsl import staging
 from harness.paths.oracle import OraclePath

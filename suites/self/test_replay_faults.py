@@ -8,7 +8,7 @@ import torch
 from harness import runner
 from harness.case import lists
 from harness.case.cases import CaseError, parse
-from harness.checks import replay_contents
+from harness.checks.replay import contents as replay_contents
 from harness.judge import wanted
 from harness.judge.bits import SENTINEL
 from harness.judge.ledger import Ledger

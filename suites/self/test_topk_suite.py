@@ -15,7 +15,7 @@ from harness import runner
 from harness.case import lists
 from harness.case.case_limits import CaseError
 from harness.case.cases import parse
-from harness.checks.topk_asked import build
+from harness.checks.topk.asked import build
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status, Verdict
 from harness.paths import base

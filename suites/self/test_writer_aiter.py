@@ -11,7 +11,7 @@ import torch
 
 from harness import runner
 from harness.case.cases import parse
-from harness.checks import writer_inputs
+from harness.checks.writer import inputs as writer_inputs
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import OUT_OF_SCOPE, Status
 from harness.paths.aiter import AiterPath, writing

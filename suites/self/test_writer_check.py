@@ -11,7 +11,9 @@ import torch
 
 from harness import runner
 from harness.case.cases import parse
-from harness.checks import writer, writer_inputs, writer_wanted
+from harness.checks.writer import inputs as writer_inputs
+from harness.checks.writer import suite as writer
+from harness.checks.writer import wanted as writer_wanted
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Grade, Status, Verdict
 from harness.paths.base import Outcome

@@ -7,7 +7,7 @@ import pytest
 from harness import runner
 from harness.case import case_lists
 from harness.case.cases import parse
-from harness.checks.writer_wanted import ORDER
+from harness.checks.writer.wanted import ORDER
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Grade, Status, Verdict
 from suites.self import writer_faulty

@@ -8,7 +8,8 @@ import torch
 from harness.case.case_limits import CaseError
 from harness.case.cases import Case, parse
 from harness.case.lists.writer import FILLS
-from harness.checks import writer_inputs, writer_wanted
+from harness.checks.writer import inputs as writer_inputs
+from harness.checks.writer import wanted as writer_wanted
 from harness.fill import fill_writer
 from harness.fill.fill_writer import Asked, Drawn
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens

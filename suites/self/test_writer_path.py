@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from harness.case import case_lists
-from harness.checks import writer_inputs
+from harness.checks.writer import inputs as writer_inputs
 from harness.paths.base import Outcome
 from harness.paths.flydsl import writing as in_tree
 from harness.paths.oracle import writing as by_oracle

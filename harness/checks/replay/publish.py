@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from harness.case.cases import Case
-from harness.checks import replay_contents
 from harness.checks.book import Book
+from harness.checks.replay import contents as replay_contents
 from harness.fill.inputs import Inputs
 from harness.judge import compare
 from harness.judge.compare import Difference

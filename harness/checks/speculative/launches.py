@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from harness.case.cases import Case
-from harness.checks import replay_publish, scores
+from harness.checks import scores
 from harness.checks.book import Book
+from harness.checks.replay import publish as replay_publish
 from harness.fill import inputs as made
 from harness.fill.inputs import Inputs
 from harness.judge import compare, wanted

@@ -11,9 +11,9 @@ row sees more than k keys nothing is selected, so such cases are mistrusted.
 from __future__ import annotations
 
 from harness.case.cases import Case
-from harness.checks import topk_judge
 from harness.checks.book import Book
-from harness.checks.topk_asked import Asked, build
+from harness.checks.topk import judging as topk_judge
+from harness.checks.topk.asked import Asked, build
 from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import OutOfScope, Path
 from harness.paths.requests.selecting import PlainTopK

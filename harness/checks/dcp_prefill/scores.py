@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from harness.checks.book import Book
-from harness.checks.dcp_prefill_shards import Job
+from harness.checks.dcp_prefill.shards import Job
 from harness.fill.inputs import Inputs, rows_of
 from harness.judge import compare
 from harness.judge.bits import MINUS_INFINITY

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from harness.checks.writer_wanted import as_bits, settle
+from harness.checks.writer.wanted import as_bits, settle
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
 from oracles import layout, normalise, prepare
 from oracles.formats import GROUP, PRODUCTION, QuantRule, quantise

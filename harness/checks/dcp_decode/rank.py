@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from harness.checks.book import Book
-from harness.checks.dcp_shards import Share
+from harness.checks.dcp_decode.shards import Share
 from harness.fill import noise, pages
 from harness.findings import Finding
 from harness.judge.bits import SENTINEL

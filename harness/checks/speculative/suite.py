@@ -11,8 +11,11 @@ from __future__ import annotations
 import torch
 
 from harness.case.cases import Case
-from harness.checks import replay_contents, replay_publish, scores, speculative_launches
+from harness.checks import scores
 from harness.checks.book import Book
+from harness.checks.replay import contents as replay_contents
+from harness.checks.replay import publish as replay_publish
+from harness.checks.speculative import launches as speculative_launches
 from harness.judge import compare
 from harness.judge.compare import Difference
 from harness.judge.verdict import Grade, Verdict

@@ -11,11 +11,12 @@ from __future__ import annotations
 import torch
 
 from harness.case.cases import Case
-from harness.checks import dcp_prefill_ranks, scores
+from harness.checks import scores
 from harness.checks.book import Book
-from harness.checks.dcp_prefill_scores import Part, compared, cuts, units
-from harness.checks.dcp_prefill_shards import Job
-from harness.checks.dcp_prefill_staged import NO_CELLS, home, judged, staged
+from harness.checks.dcp_prefill import ranks as dcp_prefill_ranks
+from harness.checks.dcp_prefill.scores import Part, compared, cuts, units
+from harness.checks.dcp_prefill.shards import Job
+from harness.checks.dcp_prefill.staged import NO_CELLS, home, judged, staged
 from harness.fill.inputs import Inputs, build
 from harness.judge import compare, wanted
 from harness.judge.bits import MINUS_INFINITY

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from harness.checks.topk_asked import Asked
+from harness.checks.topk.asked import Asked
 from oracles import topk
 
 TINIEST = 5e-324

@@ -13,11 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.checks import dcp_needles, dcp_scores, dcp_shards
 from harness.checks.book import Book
-from harness.checks.dcp_rank import Answer
-from harness.checks.dcp_selection import disagreement, selection
-from harness.checks.dcp_shards import Shard
+from harness.checks.dcp_decode import needles as dcp_needles
+from harness.checks.dcp_decode import scores as dcp_scores
+from harness.checks.dcp_decode import shards as dcp_shards
+from harness.checks.dcp_decode.rank import Answer
+from harness.checks.dcp_decode.selection import disagreement, selection
+from harness.checks.dcp_decode.shards import Shard
 from harness.fill.inputs import Inputs
 from harness.judge import compare
 from harness.judge.compare import Difference

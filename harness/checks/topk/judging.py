@@ -9,9 +9,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness.checks import topk_hints
 from harness.checks.book import Book
-from harness.checks.topk_asked import UNWRITTEN, Asked, Question
+from harness.checks.topk import hints as topk_hints
+from harness.checks.topk.asked import UNWRITTEN, Asked, Question
 from harness.judge import compare
 from harness.judge.bits import bits_of, decimal
 from harness.judge.compare import Difference

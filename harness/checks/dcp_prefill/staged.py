@@ -10,9 +10,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from harness.checks import dcp_prefill_ranks
 from harness.checks.book import Book
-from harness.checks.dcp_prefill_shards import Job
+from harness.checks.dcp_prefill import ranks as dcp_prefill_ranks
+from harness.checks.dcp_prefill.shards import Job
 from harness.judge import compare
 from harness.judge.compare import Difference
 from harness.judge.verdict import Grade, Verdict

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 
 from harness.case.cases import Case
-from harness.checks import writer_inputs, writer_names, writer_where
 from harness.checks.book import Book
-from harness.checks.writer_wanted import ORDER, Wanted, as_bits, key_range, settle, wanted
+from harness.checks.writer import inputs as writer_inputs
+from harness.checks.writer import names as writer_names
+from harness.checks.writer import where as writer_where
+from harness.checks.writer.wanted import ORDER, Wanted, as_bits, key_range, settle, wanted
 from harness.judge import compare
 from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path, Unsupported

@@ -10,9 +10,14 @@ agreement, so agreement is only asked after the selection has been compared.
 from __future__ import annotations
 
 from harness.case.cases import Case
-from harness.checks import dcp_exchange, dcp_maps, dcp_rank, dcp_scores, dcp_shards, scores
+from harness.checks import scores
 from harness.checks.book import ADDED, Book
-from harness.checks.dcp_rank import Answer
+from harness.checks.dcp_decode import exchange as dcp_exchange
+from harness.checks.dcp_decode import maps as dcp_maps
+from harness.checks.dcp_decode import rank as dcp_rank
+from harness.checks.dcp_decode import scores as dcp_scores
+from harness.checks.dcp_decode import shards as dcp_shards
+from harness.checks.dcp_decode.rank import Answer
 from harness.judge import wanted
 from harness.judge.verdict import SUBJECTS, Verdict
 from harness.paths.base import OutOfScope, Path

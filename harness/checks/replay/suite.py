@@ -12,8 +12,10 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case.cases import Case
-from harness.checks import replay_contents, replay_publish, scores
+from harness.checks import scores
 from harness.checks.book import Book
+from harness.checks.replay import contents as replay_contents
+from harness.checks.replay import publish as replay_publish
 from harness.fill.inputs import Inputs
 from harness.judge import compare, wanted
 from harness.judge.bits import SENTINEL

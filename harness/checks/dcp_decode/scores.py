@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from harness.checks.book import Book
-from harness.checks.dcp_rank import Answer
-from harness.checks.dcp_shards import Shard
+from harness.checks.dcp_decode.rank import Answer
+from harness.checks.dcp_decode.shards import Shard
 from harness.fill.inputs import Inputs
 from harness.judge import compare
 from harness.judge.bits import MINUS_INFINITY, SENTINEL

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from harness.case.cases import Case
 from harness.checks.book import Book
-from harness.checks.dcp_prefill_shards import Job
+from harness.checks.dcp_prefill.shards import Job
 from harness.findings import Finding
 from harness.judge.verdict import SUBJECTS
 from harness.paths.base import Path

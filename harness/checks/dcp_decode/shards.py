@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from harness.case.cases import Case
-from harness.checks import dcp_needles
+from harness.checks.dcp_decode import needles as dcp_needles
 from harness.fill import inputs, pages
 from harness.fill.inputs import Inputs
 from harness.paths.requests.scoring import Planes

@@ -1,0 +1,5 @@
+"""Suite topk: the selected keys."""
+
+from harness.checks.topk.suite import check
+
+__all__ = ["check"]
