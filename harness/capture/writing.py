@@ -58,6 +58,7 @@ def write(folder: Path, manifest: Manifest, tensors: dict[str, Tensor]) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, folder / TENSORS)
+        (folder / TENSORS).chmod(0o644)  # the library leaves it to its owner alone
         store.write_atomically(folder / MANIFEST, manifest_text(manifest))
     except OSError as error:
         reason = str(error.strerror or error).lower()

@@ -100,9 +100,6 @@ class Leg(Section):
     )
     folder: str | None = Field(None, min_length=1, description="a folder that the server is started in")
     model: str = Field(min_length=1, description="the model's name as the server knows it")
-    tokenizer: str | None = Field(
-        None, min_length=1, description="a tokenizer (name or folder) that counts prompt tokens"
-    )
     indexer: str | None = Field(None, min_length=1, description="what the leg says of its indexer (fp4, fp8)")
     version: tuple[str, ...] | None = Field(
         None, description="a list of words that prints the server's version", strict=False
@@ -113,9 +110,6 @@ class Leg(Section):
     )
     forbidden: tuple[Pattern, ...] = Field(
         (), description="a list of regular expressions that the log must not show", strict=False
-    )
-    acceptance: Pattern | None = Field(
-        None, description="a regular expression whose one group is the acceptance length in the log"
     )
     known_bad: bool = Field(False, description="true or false: is it the positive control?")
     health: str | None = Field(None, pattern=r"^/", description="a path that starts with /")
@@ -129,16 +123,14 @@ class Leg(Section):
             raise ValueError("is empty, allowed is a list of words")
         return words
 
-    @field_validator("required", "forbidden", "acceptance")
+    @field_validator("required", "forbidden")
     @classmethod
-    def _compiles(cls, patterns: tuple[str, ...] | str | None) -> tuple[str, ...] | str | None:
-        for pattern in (patterns,) if isinstance(patterns, str) else patterns or ():
+    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
+        for pattern in patterns:
             try:
-                groups = re.compile(pattern).groups
+                re.compile(pattern)
             except re.error as error:
                 raise ValueError(f"has {pattern!r}, which is no regular expression: {error}") from None
-            if isinstance(patterns, str) and groups != 1:
-                raise ValueError(f"is {pattern!r} with {groups} groups, allowed is 1")
         return patterns
 
     @field_validator("base_url")
@@ -152,14 +144,6 @@ class Leg(Section):
         if not known:
             raise ValueError(f"is {address!r}, allowed is an address like http://127.0.0.1:8000")
         return address.rstrip("/").removesuffix("/v1/completions").removesuffix("/v1")
-
-
-class Probe(Section):
-    """Determinism probe: a few questions asked again before each sample; 0 questions for none."""
-
-    questions: int = Field(3, ge=0, le=1000, description="0 to 1000 questions")
-    repeats: int = Field(3, ge=2, le=100, description="2 to 100 times each")
-    max_tokens: int = Field(64, ge=1, description="tokens of a reply, 1 or more")
 
 
 Order = Literal["abba", "abab", "blocks"]
@@ -179,7 +163,6 @@ class Campaign(Section):
     task: Task = Field(default_factory=lambda: Task.model_validate({}), description="a table")
     client: Client = Field(default_factory=lambda: Client.model_validate({}), description="a table")
     server: Watch = Field(default_factory=lambda: Watch.model_validate({}), description="a table")
-    probe: Probe = Field(default_factory=lambda: Probe.model_validate({}), description="a table")
     legs: dict[Name, Leg] = Field(min_length=1, description="a table [legs.NAME] for each leg")
     file: str = Field("", exclude=True)
 
@@ -268,7 +251,7 @@ def sentences(error: ValidationError) -> Iterator[str]:
 
 def _section(words: list[str]) -> type[BaseModel] | None:
     """The model of the table at ``words``; None where that is no table of fields."""
-    inner: dict[str, type[BaseModel]] = {"task": Task, "client": Client, "server": Watch, "probe": Probe}
+    inner: dict[str, type[BaseModel]] = {"task": Task, "client": Client, "server": Watch}
     if not words:
         return Campaign
     if words[0] == "legs":

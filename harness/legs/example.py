@@ -63,7 +63,6 @@ LOCAL_LEG = """
 # started for each sample and stopped after it.
 base_url = "http://127.0.0.1:{port}"
 model = "my-model"
-# tokenizer = "path/to/tokenizer"   # counts prompt tokens where the server does not
 """
 
 

@@ -24,7 +24,7 @@ def of_leg(campaign: Campaign, leg: str, task: Mapping[str, Any]) -> dict[str, A
     one, asked, client = campaign.legs[leg], campaign.task, campaign.client
     return {
         "model": "local-completions",
-        "model_args": {"model": one.model, "base_url": one.base_url, "tokenizer": one.tokenizer},
+        "model_args": {"model": one.model, "base_url": one.base_url},
         "server": {"command": list(one.command or ()), "version": server_version(campaign, leg)},
         "environment": {name: _shown(name, value) for name, value in sorted(one.environment.items())},
         "indexer": one.indexer,

@@ -60,7 +60,6 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("legs.a.command", "python x", "legs.a.command is 'python x', allowed is a list of words"),
         ("legs.a.comand", ["x"], "legs.a.comand is unknown, allowed are base_url, command"),
         ("legs.a.forbidden", ["("], "legs.a.forbidden has '(', which is no regular expression"),
-        ("legs.a.acceptance", "x", "legs.a.acceptance is 'x' with 0 groups, allowed is 1"),
         ("legs.a.start_timeout", -1.0, "legs.a.start_timeout is -1.0, allowed is seconds above 0"),
     ],
 )

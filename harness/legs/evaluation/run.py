@@ -21,22 +21,19 @@ from harness.legs.evaluation.library import evaluate
 from harness.legs.evaluation.replies import Reply, ServerGone, status
 from harness.legs.evaluation.task import Prepared
 
-__all__ = ["Counter", "Server", "ServerGone", "measure", "record"]
+__all__ = ["Server", "ServerGone", "measure", "record"]
 
 Record = dict[str, Any]
-Counter = Callable[[str], int]
-"""Number of tokens of a prompt."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What a sample is made of. ``count`` tells prompt tokens where the server does not."""
+    """What a sample is made of."""
 
     prepared: Prepared
     client: asked.Client
     server: Server
     attempt: int = 1
-    count: Counter | None = None
 
 
 def measure(
@@ -78,9 +75,6 @@ def record(sample: Sample, reply: Reply) -> Record:
     scored = prepared.score(reply.question, reply.text or "")
     word, wrong = status(reply, scored.strict, scored.flexible, prepared.settings.max_tokens)
     judged = not reply.failed
-    prompt_tokens = reply.prompt_tokens
-    if prompt_tokens is None and sample.count is not None:
-        prompt_tokens = sample.count(question.prompt)
     return {
         "question": reply.question,
         "prompt_hash": question.prompt_hash,
@@ -93,7 +87,7 @@ def record(sample: Sample, reply: Reply) -> Record:
         "target": question.target,
         "status": word,
         "finish_reason": reply.finish_reason,
-        "prompt_tokens": prompt_tokens,
+        "prompt_tokens": reply.prompt_tokens,
         "completion_tokens": reply.completion_tokens,
         "latency": reply.latency,
         "retries": reply.retries,
