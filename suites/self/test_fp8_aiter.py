@@ -14,7 +14,8 @@ import torch
 
 from harness import runner
 from harness.case.cases import parse
-from harness.checks import fp8_paged, fp8_stages
+from harness.checks.fp8 import paged as fp8_paged
+from harness.checks.fp8 import stages as fp8_stages
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status
 from harness.paths import registry

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from harness import runner
 from harness.case.cases import CaseError, parse
-from harness.checks import fp8_paged, fp8_stages
+from harness.checks.fp8 import paged as fp8_paged
+from harness.checks.fp8 import stages as fp8_stages
 from harness.judge.bits import SENTINEL
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Grade, Status

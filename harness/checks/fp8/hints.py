@@ -16,8 +16,8 @@ from oracles.eightbit import FORMATS
 
 if TYPE_CHECKING:
     from harness.case.cases import Case
-    from harness.checks.fp8_paged import Paged
-    from harness.checks.fp8_scores import Wanted
+    from harness.checks.fp8.paged import Paged
+    from harness.checks.fp8.scores import Wanted
 
 NEAR = 2.0**-12
 """Relative distance within which a hint is given: a wrong rule is off by far more."""

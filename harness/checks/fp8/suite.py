@@ -10,7 +10,8 @@ tiled exchanged on both sides.
 from __future__ import annotations
 
 from harness.case.cases import Case
-from harness.checks import fp8_flat, fp8_paged
+from harness.checks.fp8 import flat as fp8_flat
+from harness.checks.fp8 import paged as fp8_paged
 from harness.judge.verdict import Verdict
 from harness.paths.base import Path
 

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor
 
 from harness.case.cases import Case
-from harness.checks import fp8_hints, fp8_scores, fp8_stages, scores
+from harness.checks import scores
 from harness.checks.book import Book
 from harness.checks.decode import SPILLED
+from harness.checks.fp8 import hints as fp8_hints
+from harness.checks.fp8 import scores as fp8_scores
+from harness.checks.fp8 import stages as fp8_stages
 from harness.fill import fill_eightbit, pages
 from harness.fill.fill_eightbit import Filled, Shape
 from harness.judge import compare
