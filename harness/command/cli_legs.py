@@ -49,13 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     bring.add_argument("--task", default="gsm8k", metavar="T", help="lm-eval task (default: %(default)s)")
     pooling = what.add_parser("pool", help="pool the legs of a campaign folder", formatter_class=raw)
     pooling.add_argument("directory", type=Path, metavar="DIR", help="campaign folder")
-    pooling.add_argument("--base", metavar="LEG", help="leg the others are held against (default: the first)")
+    pooling.add_argument(
+        "--base",
+        metavar="LEG",
+        help="leg the others are held against (default: the campaign's, else the first)",
+    )
     pooling.add_argument(
         "--margin",
         type=float,
-        default=1.0,
         metavar="POINTS",
-        help="equivalence margin (default: %(default)s)",
+        help="equivalence margin (default: the campaign's, else 1.0)",
     )
     pooling.add_argument("--json", type=Path, metavar="F", help="also write all figures to this file")
     pooling.add_argument(
@@ -101,24 +104,24 @@ def bring_in(args: argparse.Namespace) -> int:
 
 def pool(args: argparse.Namespace) -> int:
     """Pool, print, write; exit code 4 when a leg is not measured."""
-    import math
-
-    if math.isnan(args.margin) or not 0 < args.margin < 100:
-        raise exits.InputError(f"--margin is {args.margin}, allowed are points above 0 and below 100")
-    document.check_output("--json", args.json)
     if not args.directory.is_dir():
         raise exits.InputError(f"{args.directory} is no folder; give a campaign folder")
+    asked = campaign_of(args.directory)
+    margin = float(asked.get("margin", 1.0)) if args.margin is None else args.margin
+    if not 0 < margin < 100:
+        raise exits.InputError(f"--margin is {margin}, allowed are points above 0 and below 100")
+    document.check_output("--json", args.json)
     table = journal.table(args.directory)
     if table.empty:
         raise exits.InputError(f"{args.directory} holds no sample of a leg")
     from harness.legs.pool import pooled, tables
 
-    base = args.base or str(table["leg"].iloc[0])
+    base = args.base or str(asked.get("base") or table["leg"].iloc[0])
     found_legs = list(dict.fromkeys(map(str, table["leg"])))
     if base not in found_legs:
         raise exits.InputError(f"--base is {base!r}, allowed are {', '.join(found_legs)}")
     refused = refusals(args.directory, base, found_legs)
-    found = pooled.pool(table, base=base, margin=args.margin / 100, refused=refused)
+    found = pooled.pool(table, base=base, margin=margin / 100, refused=refused)
     show(found)
     if args.json:
         document.write_text(args.json, json.dumps(found.records(), indent=1) + "\n")
@@ -126,6 +129,14 @@ def pool(args: argparse.Namespace) -> int:
         args.write.mkdir(parents=True, exist_ok=True)
         print("written  " + ", ".join(str(file) for file in tables.write(found, args.write)))
     return exits.UNPROVEN if refused else exits.AGREE
+
+
+def campaign_of(directory: Path) -> dict[str, Any]:
+    """What the campaign in ``directory`` was asked; empty for a folder of imported runs."""
+    try:
+        return dict(json.loads((directory / "campaign.json").read_text(encoding="utf-8"))["campaign"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def refusals(directory: Path, base: str, legs: list[str]) -> dict[str, str]:

@@ -7,7 +7,6 @@ and changes the scores, so unknown fields are refused and nothing is coerced.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from harness.exits import InputError
 
-Pattern = Annotated[str, Field(min_length=1, description="a regular expression")]
 Name = Annotated[
     str,
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", description="a name of letters, digits and ._+-"),
@@ -105,13 +103,6 @@ class Leg(Section):
         None, description="a list of words that prints the server's version", strict=False
     )
     log: str | None = Field(None, min_length=1, description="a log file that the server writes by itself")
-    required: tuple[Pattern, ...] = Field(
-        (), description="a list of regular expressions that the log must show", strict=False
-    )
-    forbidden: tuple[Pattern, ...] = Field(
-        (), description="a list of regular expressions that the log must not show", strict=False
-    )
-    known_bad: bool = Field(False, description="true or false: is it the positive control?")
     health: str | None = Field(None, pattern=r"^/", description="a path that starts with /")
     start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds above 0")
     restarts: int | None = Field(None, ge=0, le=100, description="0 to 100 restarts of a crashed server")
@@ -122,16 +113,6 @@ class Leg(Section):
         if words is not None and (not words or not words[0]):
             raise ValueError("is empty, allowed is a list of words")
         return words
-
-    @field_validator("required", "forbidden")
-    @classmethod
-    def _compiles(cls, patterns: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in patterns:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"has {pattern!r}, which is no regular expression: {error}") from None
-        return patterns
 
     @field_validator("base_url")
     @classmethod
@@ -159,7 +140,6 @@ class Campaign(Section):
     repeats: int = Field(3, ge=1, le=1000, description="1 to 1000 samples of each leg")
     order: Order = Field("abba", description=f"one of {', '.join(get_args(Order))}")
     margin: float = Field(1.0, gt=0, lt=100, description="points above 0 and below 100")
-    index_topk: int = Field(2048, ge=1, description="keys that the indexer selects, 1 or more")
     task: Task = Field(default_factory=lambda: Task.model_validate({}), description="a table")
     client: Client = Field(default_factory=lambda: Client.model_validate({}), description="a table")
     server: Watch = Field(default_factory=lambda: Watch.model_validate({}), description="a table")

@@ -41,7 +41,6 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("repeats", 0, "repeats is 0, allowed is 1 to 1000"),
         ("order", "random", "order is 'random', allowed is one of abba, abab, blocks"),
         ("margin", 0.0, "margin is 0.0, allowed is points above 0"),
-        ("index_topk", 0, "index_topk is 0, allowed is keys"),
         ("task", 4, "task is 4, allowed is a table"),
         ("task.shots", -1, "task.shots is -1, allowed is a whole number of 0 or more"),
         ("task.shots", "20", "task.shots is '20', allowed is a whole number"),
@@ -59,7 +58,6 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("legs.a.command", [], "legs.a.command is empty, allowed is a list of words"),
         ("legs.a.command", "python x", "legs.a.command is 'python x', allowed is a list of words"),
         ("legs.a.comand", ["x"], "legs.a.comand is unknown, allowed are base_url, command"),
-        ("legs.a.forbidden", ["("], "legs.a.forbidden has '(', which is no regular expression"),
         ("legs.a.start_timeout", -1.0, "legs.a.start_timeout is -1.0, allowed is seconds above 0"),
     ],
 )
