@@ -140,18 +140,32 @@ def campaign_of(directory: Path) -> dict[str, Any]:
 
 
 def refusals(directory: Path, base: str, legs: list[str]) -> dict[str, str]:
-    """Leg to why it is not measured, or cannot be compared with ``base``."""
+    """Leg to why it is not measured, or cannot be compared with ``base``.
+
+    Also legs that never had an answer: a leg that crashed before its first one is still named.
+    """
     places = {leg: [one for one in journal.places(directory) if one.leg == leg] for leg in legs}
-    found: dict[str, str] = {}
+    found = {one.leg: "has no answer" for one in journal.places(directory) if one.leg not in legs}
     for leg in legs:
-        unfinished = [one.sample for one in places[leg] if one.manifest()["status"] != "finished"]
-        if unfinished:
-            found[leg] = f"has a sample {unfinished[0]} that is {places[leg][0].manifest()['status']}"
-            continue
+        reason = next(filter(None, map(incomplete, places[leg])), "")
         differing = comparable.differences(places[base], places[leg])
-        if differing:
+        if reason:
+            found[leg] = reason
+        elif differing:
             found[leg] = f"cannot be compared with {base}: {'; '.join(differing)}"
     return found
+
+
+def incomplete(where: journal.Place) -> str:
+    """Why a sample is no whole measurement; empty when it is."""
+    manifest, records = where.manifest(), journal.read(where.samples)[0]
+    if manifest["status"] != "finished":
+        return f"has a sample {where.sample} that is {manifest['status']}"
+    expected = int(manifest.get("expected") or len(records))
+    if len(records) < expected:
+        return f"has {len(records)} of {expected} questions in sample {where.sample}"
+    failed = sum(record["status"] == "failed" for record in records)
+    return f"has {failed} failed requests in sample {where.sample}" if failed else ""
 
 
 def show(found: object) -> None:

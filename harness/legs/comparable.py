@@ -28,6 +28,8 @@ def differences(base: Iterable[Place], other: Iterable[Place]) -> list[str]:
 def _between(one: Mapping[str, Any], two: Mapping[str, Any]) -> Iterable[str]:
     for name in sorted(set(one) | set(two)):
         mine, theirs = one.get(name), two.get(name)
+        if name == "model_args" and isinstance(mine, dict) and isinstance(theirs, dict):
+            name, mine, theirs = "model", mine.get("model"), theirs.get("model")
         if name in FREE or mine == theirs or None in (mine, theirs):
             continue
         if name == "prompts":

@@ -190,3 +190,28 @@ def test_commands_refuse_bad_input_in_a_sentence(
         said = capsys.readouterr().err
         assert sentence in said
         assert said.count("\n") == 1
+
+
+def test_what_is_no_whole_measurement_is_named(tmp_path: Path) -> None:
+    """A crashed sample by its own status, missing questions, failed requests, a leg without an answer."""
+    from harness.command.cli_legs import refusals
+
+    camp = tmp_path / "camp"
+    first = importing.import_run(run(tmp_path / "a", BOTH), "a", camp)
+    second = importing.import_run(run(tmp_path / "b", BOTH, salt="!"), "a", camp)
+    assert refusals(camp, "a", ["a"]) == {}
+    second.update(status="crashed")
+    assert refusals(camp, "a", ["a"]) == {"a": "has a sample 2 that is crashed"}
+    second.update(status="finished", expected=5)
+    assert refusals(camp, "a", ["a"]) == {"a": "has 4 of 5 questions in sample 2"}
+    failed = {**dict.fromkeys(journal.KEYS), "question": 4, "status": "failed"}
+    with journal.Writer(second) as writer:
+        writer.add(failed)
+    assert refusals(camp, "a", ["a"]) == {"a": "has 1 failed requests in sample 2"}
+    (camp / "b" / "1").mkdir(parents=True)
+    journal.place(camp, "b", 1).update(status="crashed")
+    assert refusals(camp, "a", ["a"])["b"] == "has no answer"
+    first.update(identity={**first.manifest()["identity"], "model_args": {"model": "m"}})
+    other = {**first.manifest()["identity"], "model_args": {"model": "n"}}
+    second.update(status="finished", identity=other)
+    assert comparable.differences([first], [second]) == ["model 'n' against 'm'"]
