@@ -106,6 +106,7 @@ def doubted(book: Book, inputs: Inputs, want: Wanted) -> Verdict:
     """The verdict of a case whose answers are all right."""
     cells = inputs.expected
     values = want.value[cells]
+    book.doubt(not inputs.visible and book.total > 0, "no row sees a key")
     if inputs.visible:
         zeros = int((values == 0).sum())
         book.doubt(2 * zeros > len(values), f"{zeros} of {len(values)} scores are zero")

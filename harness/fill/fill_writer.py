@@ -184,14 +184,18 @@ def _onehot(asked: Asked) -> Drawn:
 
 
 def _fp32norm(asked: Asked) -> Drawn:
-    """Weight times root is 1 + t, t a bfloat16 number near 0.001: what is left of +1 after the bias is t."""
+    """Weight times root is 1 + u + t with t a bfloat16 number near 0.001 and u = 2^-12, the bias -1 - u.
+
+    What is left of +1 is t. Neither weight nor bias is a bfloat16 number.
+    """
     left = (0.001 + 0.0009 * noise.uniform(asked.seed, "writer/left", (DIM,))).bfloat16()
-    weight = ((left.double() + 1) * (1 + 1e-6) ** 0.5).float()
+    more = 2.0**-12
+    weight = ((left.double() + 1 + more) * (1 + 1e-6) ** 0.5).float()
     pairs = torch.tensor([(0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3)])
     plus = pairs[noise.below(asked.seed, "writer/pair", (asked.rows,), 6)]
     groups = torch.full((asked.rows, DIM // GROUP), -1.0).scatter(1, plus, 1.0)
     k = groups.repeat_interleave(GROUP, dim=1).bfloat16()
-    return Drawn(_natural(asked).q, k, weight, torch.full((DIM,), -1.0))
+    return Drawn(_natural(asked).q, k, weight, torch.full((DIM,), -1.0 - more))
 
 
 MAKERS: Mapping[str, Callable[[Asked], Drawn]] = {

@@ -7,13 +7,22 @@ and changes the scores, so unknown fields are refused and nothing is coerced.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from harness.exits import InputError
 
@@ -22,6 +31,18 @@ Name = Annotated[
     Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", description="a name of letters, digits and ._+-"),
 ]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
+
+
+def _compiles(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"is no regular expression: {error}") from None
+    return text
+
+
+Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
+PATTERNS = "a list of regular expressions, each matched against the lines of the server's log"
 
 
 class Section(BaseModel):
@@ -86,6 +107,26 @@ class Watch(Section):
     )
 
 
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+SHARE = "a share of a sample's questions, 0.0 to 1.0"
+
+
+class Certify(Section):
+    """What must hold of every leg before its accuracy means anything. Part of no identity."""
+
+    index_topk: int = Field(
+        2048, ge=0, description="tokens from which on keys are selected, 0 or more (0: no sparse indexer)"
+    )
+    truncated: Share = Field(0.0, description=SHARE)
+    empty: Share = Field(0.0, description=SHARE)
+    stopped: Share = Field(0.0, description=SHARE)
+    required: tuple[Pattern, ...] = Field((), description=PATTERNS, strict=False)
+    forbidden: tuple[Pattern, ...] = Field((), description=PATTERNS, strict=False)
+    probe: int = Field(3, ge=0, le=100, description="0 to 100 prompts of the determinism probe (0: no probe)")
+    probe_repeats: int = Field(3, ge=2, le=100, description="2 to 100 times that each prompt is asked")
+    probe_tokens: int = Field(256, ge=1, le=100_000, description="tokens of a probe's reply, 1 to 100000")
+
+
 class Leg(Section):
     """One configuration of the server."""
 
@@ -105,6 +146,15 @@ class Leg(Section):
     log: str | None = Field(None, min_length=1, description="a log file that the server writes by itself")
     health: str | None = Field(None, pattern=r"^/", description="a path that starts with /")
     start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds above 0")
+    known_bad: bool = Field(
+        False, description="true for a leg that is wrong on purpose: the positive control"
+    )
+    index_topk: int | None = Field(None, ge=0, description="tokens, 0 or more (left out: certify.index_topk)")
+    required: tuple[Pattern, ...] = Field((), description=PATTERNS, strict=False)
+    forbidden: tuple[Pattern, ...] = Field((), description=PATTERNS, strict=False)
+    acceptance: Pattern | None = Field(
+        None, description="a regular expression with one group: the acceptance length in the server's log"
+    )
     restarts: int | None = Field(None, ge=0, le=100, description="0 to 100 restarts of a crashed server")
 
     @field_validator("command", "version")
@@ -113,6 +163,13 @@ class Leg(Section):
         if words is not None and (not words or not words[0]):
             raise ValueError("is empty, allowed is a list of words")
         return words
+
+    @field_validator("acceptance")
+    @classmethod
+    def _has_one_group(cls, text: str | None) -> str | None:
+        if text is not None and re.compile(text).groups != 1:
+            raise ValueError(f"is {text!r}, allowed is a regular expression with one group")
+        return text
 
     @field_validator("base_url")
     @classmethod
@@ -143,6 +200,7 @@ class Campaign(Section):
     task: Task = Field(default_factory=lambda: Task.model_validate({}), description="a table")
     client: Client = Field(default_factory=lambda: Client.model_validate({}), description="a table")
     server: Watch = Field(default_factory=lambda: Watch.model_validate({}), description="a table")
+    certify: Certify = Field(default_factory=lambda: Certify.model_validate({}), description="a table")
     legs: dict[Name, Leg] = Field(min_length=1, description="a table [legs.NAME] for each leg")
     file: str = Field("", exclude=True)
 
@@ -165,6 +223,16 @@ class Campaign(Section):
 
     def start_timeout(self, leg: str) -> float:
         return self.legs[leg].start_timeout or self.server.start_timeout
+
+    def index_topk(self, leg: str) -> int:
+        own = self.legs[leg].index_topk
+        return self.certify.index_topk if own is None else own
+
+    def required(self, leg: str) -> tuple[str, ...]:
+        return self.certify.required + self.legs[leg].required
+
+    def forbidden(self, leg: str) -> tuple[str, ...]:
+        return self.certify.forbidden + self.legs[leg].forbidden
 
     def restarts(self, leg: str) -> int:
         own = self.legs[leg].restarts
@@ -231,7 +299,7 @@ def sentences(error: ValidationError) -> Iterator[str]:
 
 def _section(words: list[str]) -> type[BaseModel] | None:
     """The model of the table at ``words``; None where that is no table of fields."""
-    inner: dict[str, type[BaseModel]] = {"task": Task, "client": Client, "server": Watch}
+    inner: dict[str, type[BaseModel]] = {"task": Task, "client": Client, "server": Watch, "certify": Certify}
     if not words:
         return Campaign
     if words[0] == "legs":

@@ -106,9 +106,12 @@ def _beside(samples: Path, task: str) -> dict[str, Any]:
     if not file.is_file():
         return {}
     try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
+        found = json.loads(file.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError(f"{file} is no JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{file} is no lm-eval results file: it holds no table")
+    return found
 
 
 def _records(file: Path) -> list[dict[str, Any]]:
@@ -120,6 +123,8 @@ def _records(file: Path) -> list[dict[str, Any]]:
                 _merge(merged, json.loads(line))
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise InputError(f"{file} line {number} is no lm-eval sample: {error!r}") from None
+    if not merged:
+        raise InputError(f"{file} holds no answer under {' or '.join(FILTERS)}")
     incomplete = [q for q, record in merged.items() if None in (record["strict"], record["flexible"])]
     if incomplete:
         raise InputError(f"{file} has question {incomplete[0]} under one filter only, allowed are both")

@@ -237,3 +237,20 @@ def test_bad_input_is_one_sentence(
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ('"effective": 1319', '"effective": 0', "n-samples 0 for gsm8k, allowed are 1 to 1000000"),
+        ('"effective": 1319', '"effective": 2000000', "n-samples 2000000"),
+        ("0.9704", "NaN", "that is no finite number"),
+        ("0.004836348558260928", "Infinity", "that is no finite number"),
+    ],
+)
+def test_figures_that_are_none_are_refused(old: str, new: str, sentence: str, tmp_path: Path) -> None:
+    """A results file is somebody else's: its numbers are checked like an option's."""
+    file = tmp_path / "results_1.json"
+    file.write_text(json.dumps(RESULTS).replace(old, new), encoding="utf-8")
+    with pytest.raises(InputError, match=sentence):
+        sources.read(file)

@@ -102,6 +102,8 @@ def test_one_run_is_one_sample(tmp_path: Path) -> None:
         ("{}\n", "line 1 is no lm-eval sample"),
         (sample(0, "strict-match", "x", "18", True), "question 0 under one filter only"),
         ("not json\n", "line 1 is no lm-eval sample"),
+        ("", "holds no answer under strict-match or flexible-extract"),
+        (sample(0, "other", "x", "18", True), "holds no answer under strict-match or flexible-extract"),
     ],
 )
 def test_a_file_that_is_not_lm_evals_leaves_nothing(text: str, sentence: str, tmp_path: Path) -> None:
@@ -215,3 +217,12 @@ def test_what_is_no_whole_measurement_is_named(tmp_path: Path) -> None:
     other = {**first.manifest()["identity"], "model_args": {"model": "n"}}
     second.update(status="finished", identity=other)
     assert comparable.differences([first], [second]) == ["model 'n' against 'm'"]
+
+
+def test_results_that_are_no_table_are_refused(tmp_path: Path) -> None:
+    """One sentence, nothing stored."""
+    folder = run(tmp_path / "out", BOTH)
+    (folder / "results_2026-08-20.json").write_text("null", encoding="utf-8")
+    with pytest.raises(InputError, match="holds no table"):
+        importing.import_run(folder, "a", tmp_path / "camp")
+    assert journal.places(tmp_path / "camp") == []

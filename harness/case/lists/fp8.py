@@ -29,11 +29,11 @@ SMOKE = (
     "fp8-n1-h64-d128-ctx256,255-fmtfnuz-ue1-tileflat-ttight-fbytes-s5",
     "fp8-n4-h16-d128-ctx70,15,63-fmtfn-ue0-tileflat-tshuffled-fboundary-s6",
     "fp8-n1-h16-d128-ctx129,64-fmtfnuz-ue1-tiletiled-tshuffled-fboundary-s7",
-    "fp8-n1-h32-d128-ctx65-fmtfn-ue0-tiletiled-tshuffled-fnatural-s8",
+    "fp8-n1-h48-d128-ctx65-fmtfn-ue0-tiletiled-tshuffled-fnatural-s8",
     "fp8-n2-h16-d128-ctx66,3-fmtfnuz-ue0-tileflat-tshuffled-faddress-s9",
     "fp8-h16-d128-ctx300,64,0-w0@0:300,0@37:41,0@5:5,0@128:256+2,0@255:257,1@17:64,1@0:1-fmtfn-ue1-fbytes-s11",
     "fp8-h64-d128-ctx150,33-w0@0:129+2,0@100:150,1@15:16,1@0:0,1@0:33-fmtfnuz-ue0-fbytes-s12",
-    "fp8-h32-d128-ctx140,7-w0@3:139+2,1@2:7-fmtfn-ue0-fboundary-s13",
+    "fp8-h80-d128-ctx140,7-w0@3:139+2,1@2:7-fmtfn-ue0-fboundary-s13",
     "fp8-h16-d128-ctx65,64-w0@0:64+2,1@63:64-fmtfnuz-ue1-faddress-s14",
     "fp8-h16-d128-ctx130-w0@0:130,0@64:129-fmtfn-ue1-fnatural-s15",
 )

@@ -30,6 +30,7 @@ EDGES: tuple[dict[str, int | str], ...] = (
     {"h": 24},
     {"h": 72},
     {"kpool": 2},
+    {"kpool": 3},
     {"kpool": 4},
     {"chip": "gfx942"},
     {"chip": "gfx1250"},

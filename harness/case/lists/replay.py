@@ -17,7 +17,7 @@ LONGER = "2047,64_2049,5,600_16_1025,2048,17"
 
 SMOKE = (
     f"replay-n1-h16-d128-bucket4-v{BORDERS}-k64-tshuffled-fbytes-s1",
-    "replay-n4-h32-d128-bucket3-v255,257_256,258,2_4-k300-tstrided-fnatural-s2",
+    "replay-n4-h32-d128-bucket3-v255,257_256,258,2_1,6-k300-tstrided-fnatural-s2",
     "replay-n3-h16-d256-bucket2-v257_253,511-k16-ttight-fties-s3",
 )
 

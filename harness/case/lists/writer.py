@@ -19,7 +19,7 @@ FILLS: Mapping[str, str] = {
     "quiet": "group maxima around 7e-6, 3e-5 and 2^-126: where the scale has its floor",
     "special": "NaN and infinities in queries, keys and weights",
     "onehot": "one dim a head, all dims of the rotation: the energy must turn up at the partner",
-    "fp32norm": "LayerNorm weights 1.001 to 1.0019 and bias -1: lost when they are rounded to bfloat16",
+    "fp32norm": "LayerNorm weights 1.001 to 1.0022, bias -1 - 2^-12: lost when either is rounded to bfloat16",
 }
 
 SMOKE = (

@@ -163,9 +163,9 @@ class _Ragged:
         self._whole = torch.full((self._units + replay_contents.GUARD, 6), UNWRITTEN, dtype=torch.int32)
 
     def differ(self, book: Book, one: Inputs, text: str) -> Verdict | None:
-        """Sequence b has b % N + 1 rows, a dead one none; the rest of the bucket's rows is padding."""
+        """Sequence b has N - b % N rows, a dead one none; the rest of the bucket's rows is padding."""
         sequence = torch.arange(len(one.context_lens))
-        counts = torch.where(one.context_lens > 0, sequence % self._next_n + 1, 0)
+        counts = torch.where(one.context_lens > 0, self._next_n - sequence % self._next_n, 0)
         bounds = torch.nn.functional.pad(counts.cumsum(0), (1, 0)).to(torch.int32)
         book.ask(PublishWindows(bounds, one.context_lens, self._rows, *self._buffers))
         want = windows.varqlen_windows(bounds, one.context_lens, self._rows)
@@ -176,13 +176,20 @@ class _Ragged:
             if wrong is not None:
                 return book.differ(wrong, Grade.EXACT, where={"tensor": f"window {name}"}, step=text)
             book.total += right.numel()
-        used = [buffer[: self._rows] for buffer in self._buffers]
-        book.ask(PublishPrefill(used[0], used[1], used[2], one.width, self._whole[: self._units]))
+        late = windows.Windows(want.seq, want.end * 2 // 3, want.end)
+        return self._scheduled(book, one, want, text) or self._scheduled(
+            book, one, late, f"{text}, with windows that start late"
+        )
+
+    def _scheduled(self, book: Book, one: Inputs, rows: windows.Windows, text: str) -> Verdict | None:
+        """The prefill schedule of ``rows``; windows of a decode step all start at 0, others need not."""
+        seq, start, end = (part.to(torch.int32).contiguous() for part in (rows.seq, rows.start, rows.end))
+        book.ask(PublishPrefill(seq, start, end, one.width, self._whole[: self._units]))
         right = torch.full_like(self._whole, UNWRITTEN)
-        right[: self._units] = schedule.prefill_schedule(want, units=self._units, max_seq_len=one.width)
+        right[: self._units] = schedule.prefill_schedule(rows, units=self._units, max_seq_len=one.width)
         wrong = compare.integers(self._whole, right)
         book.total += right.numel()
         if wrong is None:
             return None
-        shared = coverage_text(schedule.prefill_coverage(self._whole[: self._units], want))
+        shared = coverage_text(schedule.prefill_coverage(self._whole[: self._units], rows))
         return book.differ(wrong, Grade.EXACT, where={"tensor": "prefill schedule"}, shared=shared, step=text)

@@ -8,6 +8,7 @@ wrong n look right.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.exits import InputError
-from harness.legs.claims.arithmetic import Printed, printed
+from harness.legs.claims.arithmetic import LARGEST_N, Printed, printed
 from harness.legs.claims.reported import FILTERS, Score
 
 PROPORTION = re.compile(
@@ -76,6 +77,10 @@ def _results(file: Path, text: str) -> Iterator[Cited]:
             if metric != "exact_match" or not isinstance(value, float):
                 continue
             error = scores.get(f"exact_match_stderr,{name}")
+            if not all(math.isfinite(part) for part in (value, error) if isinstance(part, float)):
+                raise InputError(f"{file} has a score of {task} that is no finite number")
+            if isinstance(n, int) and not 1 <= n <= LARGEST_N:
+                raise InputError(f"{file} has n-samples {n} for {task}, allowed are 1 to {LARGEST_N}")
             score = Score(_exactly(value), None, _exactly(error) if isinstance(error, float) else None)
             yield Cited(f"{file.name}: {task}", name, score, n if isinstance(n, int) else None)
 

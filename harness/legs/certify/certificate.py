@@ -1,0 +1,66 @@
+"""A certificate: one verdict for each point that must hold before a leg's accuracy means anything.
+
+Contract: a leg with a point that fails is not measured, whatever its accuracy. A point that nobody can tell
+is never taken as held; the leg is then not certified, and what is said of it carries the reason. The failure
+to fear is a point that holds because nothing was looked at, so a verdict without figures is ``cannot tell``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    """What is known of a point."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNKNOWN = "cannot tell"
+    NOT_ASKED = "not asked"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point: ``name`` in a closed list, ``said`` one sentence, ``figures`` what it is derived from.
+
+    ``binding``: a leg that fails it is not measured. A point that is not binding only limits what may be
+    said (does text diffing have power, how large is the run-to-run flip rate).
+    """
+
+    name: str
+    verdict: Verdict
+    said: str
+    binding: bool = True
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """All points of one leg, in the order in which they are shown."""
+
+    leg: str
+    points: tuple[Point, ...]
+    known_bad: bool = False
+
+    @property
+    def fails(self) -> tuple[Point, ...]:
+        """The points for which the leg is not measured."""
+        return tuple(one for one in self.points if one.binding and one.verdict is Verdict.FAILS)
+
+    @property
+    def unknown(self) -> tuple[Point, ...]:
+        """The points that nobody can tell."""
+        return tuple(one for one in self.points if one.binding and one.verdict is Verdict.UNKNOWN)
+
+    @property
+    def certified(self) -> bool:
+        """Whether every binding point holds or is not asked."""
+        return not self.fails and not self.unknown
+
+    @property
+    def reason(self) -> str:
+        """Why the leg is not measured; empty when it is."""
+        return "; ".join(one.said for one in self.fails)
