@@ -42,10 +42,11 @@ COMMANDS = {
     "localize": "run each stage of a pipeline case on the oracle's inputs, and name the first that differs",
     "list": "cases, paths, suites or fills",
     "ab": "the same inputs through two source trees, every output byte compared",
+    "power": "plant every mechanical fault in a kernel, and count those that the cases see",
     "report": "past runs: list them, show one again, write its page",
     "legs": "accuracy legs: past lm-eval runs taken in and pooled",
     "claims": "audit reported accuracy figures by arithmetic",
-    "bench": "speed of the emulator and of the oracles beside a bare matmul",
+    "bench": "speed of the emulator and of the oracles beside a bare matmul, of legs beside lm-eval",
 }
 
 

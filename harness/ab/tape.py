@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cached_property
 from hashlib import blake2b
 from pathlib import Path as FilePath
 from typing import Any
@@ -22,44 +21,25 @@ from torch import Tensor
 from harness.checks import untouched
 from harness.paths import base
 from harness.paths.base import Outcome, Unsupported
+from harness.paths.wrapped import Wrapped
 
 VALUE, UNSUPPORTED, ERROR = "value", "unsupported", "error"
 
 
-class Tape(base.Path):
+class Tape(Wrapped):
     """``inner`` with a memory. `begin` starts a case, `requests` is what was recorded since."""
 
     def __init__(self, inner: base.Path, folder: FilePath) -> None:
-        self.inner, self.folder = inner, folder
+        super().__init__(inner)
+        self.folder = folder
         self.requests: list[dict[str, Any]] = []
         self._case = 0
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        return self.inner.name
-
-    @property
-    def executor(self) -> str:
-        return self.inner.executor
-
-    def answers(self) -> base.Answers:
-        return self.table
-
-    @cached_property
-    def table(self) -> base.Answers:
-        return {kind: self._recorded(method) for kind, method in self.inner.table.items()}
-
-    def tree(self, request: Any) -> str | None:
-        return self.inner.tree(request)
-
-    def provenance(self) -> dict[str, Any]:
-        return self.inner.provenance()
 
     def begin(self, case: int) -> None:
         """What is recorded from now on belongs to case number ``case``."""
         self._case, self.requests = case, []
 
-    def _recorded(self, method: Callable[[Any], Outcome]) -> Callable[[Any], Outcome]:
+    def around(self, method: Callable[[Any], Outcome]) -> Callable[[Any], Outcome]:
         def run(request: Any) -> Outcome:
             event: dict[str, Any] = {"request": type(request).__name__, "inputs": inputs_of(request)}
             self.requests.append(event)
@@ -103,10 +83,9 @@ def outputs(request: Any, value: Any) -> Iterator[tuple[str, Tensor]]:
             yield name, part
         elif part is not None:
             yield name, torch.tensor(list(repr(part).encode()), dtype=torch.uint8)  # compared as text
-    written = ("out", *untouched.WRITTEN.get(type(request), ()))
     for field in fields(request):
         tensor = getattr(request, field.name)
-        if field.name in written and isinstance(tensor, Tensor):
+        if field.name in request.written and isinstance(tensor, Tensor):
             yield field.name, tensor
 
 

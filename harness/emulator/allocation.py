@@ -167,8 +167,17 @@ def null(label: str) -> Pointer:
     return Pointer(Allocation(label, torch.empty(0, dtype=torch.int8), 1))
 
 
+FLAGS = (7 << 12) | (4 << 15)
+"""Last word of a raw buffer's descriptor on gfx9: 32-bit float format, nothing else (FlyDSL and LLVM write it)."""
+
+
 def resource(pointer: Any, stride: Any, records: Any, flags: Any) -> Resource:
-    """A descriptor from its operands. Swizzled or structured buffers (stride not 0) are not supported."""
+    """A descriptor from its operands. Swizzled or structured buffers (stride not 0) are not supported.
+
+    Nor are other flags: some bits change every address (swizzle, thread id), others what comes back.
+    """
+    if isinstance(flags, Tensor) or flags != FLAGS:
+        raise UnsupportedOperation(f"buffer descriptor with flags {flags}, known are {FLAGS}")
     if isinstance(stride, Tensor) or stride != 0:
         raise UnsupportedOperation("buffer descriptor with a stride")
     if not isinstance(pointer, Pointer):

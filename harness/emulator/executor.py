@@ -11,6 +11,7 @@ from collections.abc import Collection
 
 import torch
 
+from harness.emulator import tapping
 from harness.emulator.allocation import Allocation, Pointer, next_launch
 from harness.emulator.cross_lane import CROSS_LANE
 from harness.emulator.found import Findings, Where
@@ -57,7 +58,7 @@ class Executor:
         self._check_expected(launch, later)
 
     def _slab(self, launch: Launch, shape: tuple[int, int, int], first: int, threads: int) -> Slab:
-        effects = {**MEMORY, **CROSS_LANE}
+        effects = {**MEMORY, **CROSS_LANE, "tap": tapping.execute}
         machine = Machine(self.memory, self.matrix, self.addresses, self.findings, self.device, effects)
         return Slab(self.program, launch, shape, first, threads, machine)
 

@@ -25,7 +25,7 @@ from harness.emulator.flydsl_frontend import translate
 from harness.emulator.flydsl_types import struct_leaves
 from harness.emulator.operations import EVALUATE, Site
 from harness.emulator.program import Op, Program, Type, UnsupportedOperation
-from harness.emulator.sessions import Session, current, launch, take_filled
+from harness.emulator.sessions import Session, as_edited, current, launch, take_filled
 
 _INTEGERS = {8: "<b", 16: "<h", 32: "<i", 64: "<q"}
 
@@ -195,7 +195,7 @@ class Host:
                 raise UnsupportedOperation(f"host operation {op.code}", op.location)
 
     def _launch(self, op: Op, env: dict[int, Any]) -> None:
-        kernel = self._kernels[op.attrs["kernel"]]
+        kernel = as_edited(self._kernels[op.attrs["kernel"]])
         grid = tuple(int(env[value]) for value in op.attrs["grid"])
         block = tuple(int(env[value]) for value in op.attrs["block"])
         arguments = [self._on_device(env[value]) for value in op.attrs["arguments"]]

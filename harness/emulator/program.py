@@ -124,6 +124,7 @@ OPCODES: Mapping[str, str] = {
     "read_lane": "value of the given lane of the wave",
     "barrier": "all waves of the workgroup arrive",
     "nop": "scheduling hint without meaning for values",
+    "tap": "attr count learns on how many lanes a and b differ; made by no front end",
     # matrix and conversion instructions
     "mfma_scale_16x16x128": "scaled matrix multiply-add, FP4 operands (attrs opsel_a, opsel_b)",
     "cvt_scale_pk_fp4": "two f32 divided by a scale to two E2M1 codes in byte attr select of the old dword",

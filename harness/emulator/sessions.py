@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from harness.emulator.found import Findings
+from harness.emulator.program import Program
 from harness.findings import Finding
 
 
@@ -96,6 +97,50 @@ def watched(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         watchers.pop()
+
+
+class Runaway(Exception):
+    """A loop went on longer than it may (see `edited`)."""
+
+
+@contextlib.contextmanager
+def edited(edit: Callable[[Program], Program], iterations: int | None = None) -> Iterator[None]:
+    """Run ``edit(kernel)`` in every kernel's place in this thread: how a fault gets into a kernel.
+
+    Of the kernel's loops together, a slab may run ``iterations`` rounds; then `Runaway` is raised.
+    """
+    before = _state.__dict__.get("edit"), _state.__dict__.get("iterations")
+    _state.edit, _state.iterations = edit, iterations
+    try:
+        yield
+    finally:
+        _state.edit, _state.iterations = before
+
+
+def as_edited(kernel: Program) -> Program:
+    """``kernel``, or what stands in its place just now."""
+    edit = getattr(_state, "edit", None)
+    return kernel if edit is None else edit(kernel)
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Callable[[], int]]:
+    """Hand out a function that says how many rounds the loops of the busiest slab have taken since."""
+    before, _state.rounds = getattr(_state, "rounds", 0), 0
+    try:
+        yield lambda: int(_state.rounds)
+    finally:
+        _state.rounds = max(before, _state.rounds)
+
+
+def looped(rounds: int) -> None:
+    """A slab has ended after ``rounds`` rounds of its loops."""
+    _state.rounds = max(getattr(_state, "rounds", 0), rounds)
+
+
+def iterations() -> int | None:
+    """Rounds that the loops of a slab may take together; None: any number."""
+    return getattr(_state, "iterations", None)
 
 
 def launch(name: str, run: Callable[[], None]) -> None:

@@ -21,6 +21,7 @@ from harness.emulator.matrix import MatrixUnit
 from harness.emulator.memory import Memory
 from harness.emulator.operations import DIVISIONS, EVALUATE, Site
 from harness.emulator.program import Block, Op, Program, Type, UnsupportedOperation
+from harness.emulator.sessions import Runaway, iterations, looped
 from harness.emulator.wrapping import AddressSlice
 
 
@@ -79,11 +80,13 @@ class Slab:
         self.born = self.mask
         self.shared: dict[str, Allocation] = {}
         self._sites: dict[int, Site] = {}
+        self._rounds, self._most = 0, iterations()
 
     def run(self) -> None:
         """Execute the kernel for every workgroup of the slab. Raises `UnsupportedOperation`."""
         self.env.update(zip(self.program.arguments, self.launch.arguments, strict=True))
         self._block(self.program.body)
+        looped(self._rounds)
 
     def _block(self, block: Block) -> tuple[Value, ...]:
         """Execute a block and return what its yield hands back."""
@@ -200,6 +203,9 @@ class Slab:
         self.define(op.results, carried)
 
     def _iteration(self, op: Op, position: Value, carried: Sequence[Value]) -> list[Value]:
+        self._rounds += 1
+        if self._most is not None and self._rounds > self._most:
+            raise Runaway(f"{self.program.name} takes more than {self._most} rounds of its loops")
         body = op.blocks[0]
         self.define(body.arguments, (position, *carried))
         return list(self._block(body))

@@ -334,13 +334,14 @@ def test_buffers() -> None:
     """Descriptor, load and store in bytes; what lies past the records reads as zero."""
     lines = """
     %zero = arith.constant 0 : i32
+    %flags = arith.constant 159744 : i32
     %stride = arith.constant 0 : i16
     %records = arith.constant 12 : i64
-    %d = rocdl.make.buffer.rsrc %a0, %stride, %records, %zero : !llvm.ptr<1> to !llvm.ptr<8>
+    %d = rocdl.make.buffer.rsrc %a0, %stride, %records, %flags : !llvm.ptr<1> to !llvm.ptr<8>
     %four = arith.constant 4 : i32
     %o = arith.muli %b, %four : i32
     %q = rocdl.raw.ptr.buffer.load %d, %o, %zero, 0 : i32
-    %e = rocdl.make.buffer.rsrc %c0, %stride, %records, %zero : !llvm.ptr<1> to !llvm.ptr<8>
+    %e = rocdl.make.buffer.rsrc %c0, %stride, %records, %flags : !llvm.ptr<1> to !llvm.ptr<8>
     rocdl.raw.ptr.buffer.store %q, %e, %o, %zero, 2 : i32
     %r = rocdl.raw.ptr.buffer.load %e, %o, %zero, gfx942<nt> : i32"""
     got = execute(lines, [(INT, (5, 6, 7, 8)), (INT, (3, 2, 1, 0)), (INT, (1, 1, 1, 1))], INT)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.emulator.allocation import Allocation, null
+from harness.emulator.allocation import FLAGS, Allocation, null
 from harness.emulator.lanes import dtype_of
 from harness.emulator.program import Type, UnsupportedOperation
 from harness.findings import Finding
@@ -77,7 +77,9 @@ def poke(
         offset = build.load(I64, build.at(places, lane, 8))
         if records is not None:
             none = build.const(0, I64)
-            descriptor = build.op("resource", RESOURCE, target, none, build.const(records, I64), none)
+            descriptor = build.op(
+                "resource", RESOURCE, target, none, build.const(records, I64), build.const(FLAGS)
+            )
             offset = build.op("truncate", I32, offset)
         if store:
             filler = build.load(kind, build.at(out, lane, width))
@@ -527,7 +529,7 @@ def test_base_offset_and_scalar_offset_add_up(uniform: bool) -> None:
         lane = build.lane()
         none = build.const(0, I64)
         base = build.at(data, build.const(8, I64), 1)
-        descriptor = build.op("resource", RESOURCE, base, none, build.const(24, I64), none)
+        descriptor = build.op("resource", RESOURCE, base, none, build.const(24, I64), build.const(FLAGS))
         offset = build.const(4)
         if not uniform:
             offset = build.op(
@@ -546,7 +548,7 @@ def test_records_may_vary_by_lane() -> None:
     data, out = build.argument(), build.argument()
     lane, none = build.lane(), build.const(0, I64)
     records = build.op("and", I64, lane, build.const(7, I64))
-    descriptor = build.op("resource", RESOURCE, data, none, records, none)
+    descriptor = build.op("resource", RESOURCE, data, none, records, build.const(FLAGS))
     build.store(
         build.op("buffer_load", I32, descriptor, build.const(0), build.const(0)), build.at(out, lane, 4)
     )
@@ -580,13 +582,20 @@ def test_structured_descriptors_and_strangers_are_refused() -> None:
     """A stride, a descriptor from a number, a buffer access through a pointer, a load through a number."""
     build = Builder()
     data = build.argument()
-    build.op("resource", RESOURCE, data, build.const(16), build.const(64), build.const(0), at="kernel.py:5")
+    build.op(
+        "resource", RESOURCE, data, build.const(16), build.const(64), build.const(FLAGS), at="kernel.py:5"
+    )
     with pytest.raises(UnsupportedOperation, match=r"descriptor with a stride at kernel\.py:5"):
         run(build, [octets(64)])
     build = Builder()
-    build.op("resource", RESOURCE, *(build.const(0) for _ in range(4)))
+    build.op("resource", RESOURCE, *(build.const(0) for _ in range(3)), build.const(FLAGS))
     with pytest.raises(UnsupportedOperation, match="no pointer"):
         run(build)
+    build = Builder()
+    data = build.argument()
+    build.op("resource", RESOURCE, data, build.const(0), build.const(64), build.const(FLAGS + 1), at="k.py:9")
+    with pytest.raises(UnsupportedOperation, match=r"flags 159745, known are 159744 at k\.py:9"):
+        run(build, [octets(64)])
     build = Builder()
     build.op("buffer_load", I32, build.argument(), build.const(0), build.const(0))
     with pytest.raises(UnsupportedOperation, match="no descriptor"):

@@ -39,8 +39,8 @@ SLABS = (64, 128, 1024, 65536)
 
 
 def test_every_opcode_has_one_meaning() -> None:
-    """The closed table and the executor's two tables name the same opcodes (launch belongs to the host)."""
-    executed = [*EVALUATE, *MEMORY, *CROSS_LANE, *slab.CONTROL, "yield", "launch"]
+    """The closed table and the executor's tables name the same opcodes (launch belongs to the host)."""
+    executed = [*EVALUATE, *MEMORY, *CROSS_LANE, *slab.CONTROL, "yield", "launch", "tap"]
     assert sorted(executed) == sorted(OPCODES)
 
 

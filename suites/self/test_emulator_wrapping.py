@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from harness.emulator.allocation import FLAGS
 from harness.findings import Finding
 from suites.self.emulator_builder import I1, I32, I64, RESOURCE, Builder, Ran, Values, run
 
@@ -20,7 +21,7 @@ def through_buffer(body: Body, lanes: int = 64) -> Ran:
     def use(build: Builder, data: int, offset: int) -> None:
         none = build.const(0, I64)
         records = build.const(0xFFFFFFFF, I64)
-        descriptor = build.op("resource", RESOURCE, data, none, records, none)
+        descriptor = build.op("resource", RESOURCE, data, none, records, build.const(FLAGS))
         build.op("buffer_load", I32, descriptor, offset, build.const(0))
 
     return _watched(body, use, lanes)

@@ -1,0 +1,106 @@
+"""All mechanical faults of one program, numbered and named; one planted.
+
+Contract: `planted` gives a new program that differs from the old one in exactly the mutant's operation, and
+leaves the old one as it is. The numbering depends on the program alone, so that a sweep can be resumed; a
+sweep of another program must not be taken for this one's, hence `digest`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from harness.emulator.program import Block, Op, Program, plan_frees
+from harness.emulator.tapping import Count
+from harness.power.rules import RULES, Change, Fresh, Maker, Seen
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """Operation number ``place`` (in the order of `Program.walk`) changed by ``rule``."""
+
+    place: int
+    code: str
+    rule: str
+    detail: str
+    location: str
+
+    @property
+    def name(self) -> str:
+        """``17 iadd wrong constant, operand 1: 2 for 1``."""
+        return f"{self.place} {self.code} {self.rule}, {self.detail}"
+
+
+def mutants(program: Program) -> list[Mutant]:
+    """Every fault that a rule of `RULES` makes of an operation of ``program``."""
+    seen = Seen.of(program)
+    return [
+        Mutant(place, op.code, rule, detail, op.location)
+        for place, op in enumerate(program.walk())
+        for rule, (detail, _) in _changes(seen, op)
+    ]
+
+
+def planted(program: Program, mutant: Mutant) -> Program:
+    """``program`` with ``mutant``. Raises ValueError where it has no such mutant."""
+    changed, ops = _copy(program), list(program.walk())
+    op = ops[mutant.place]
+    changed.body = _block(program.body, op, _find(program, op, mutant)(Fresh(changed)))
+    plan_frees(changed.body)
+    return changed
+
+
+def watched(program: Program, mutant: Mutant) -> tuple[Program, Count] | None:
+    """``program`` as it is, with the mutated operation beside the right one and a count of where they differ.
+
+    None for operations without a value of their own (stores, branches, loops): there is nothing to count.
+    """
+    changed, ops = _copy(program), list(program.walk())
+    op, fresh = ops[mutant.place], Fresh(changed)
+    if len(op.results) != 1 or op.blocks:
+        return None
+    (result,) = op.results
+    instead = _find(program, op, mutant)(fresh)
+    other = fresh.value(program.types[result])
+    renamed = [replace(one, results=(other,)) if one.results == op.results else one for one in instead]
+    count = Count()
+    tap = Op("tap", (result, other), (), {"count": count}, (), op.location)
+    changed.body = _block(program.body, op, [op, *renamed, tap])
+    plan_frees(changed.body)
+    return changed, count
+
+
+def digest(program: Program) -> str:
+    """SHA-256 over operations, values, types and attributes; source positions do not count."""
+    made = hashlib.sha256(repr(sorted(program.types.items())).encode())
+    for op in program.walk():
+        blocks = [block.arguments for block in op.blocks]
+        made.update(repr((op.code, op.operands, op.results, sorted(op.attrs.items()), blocks)).encode())
+    return made.hexdigest()
+
+
+def _copy(program: Program) -> Program:
+    return Program(program.name, program.arguments, program.body, dict(program.types), program.block_size)
+
+
+def _find(program: Program, op: Op, mutant: Mutant) -> Maker:
+    for rule, (detail, make) in _changes(Seen.of(program), op):
+        if (rule, detail) == (mutant.rule, mutant.detail):
+            return make
+    raise ValueError(f"{program.name} has no mutant {mutant.name}")
+
+
+def _changes(seen: Seen, op: Op) -> Iterator[tuple[str, Change]]:
+    for name, rule in RULES.items():
+        for change in rule(seen, op):
+            yield name, change
+
+
+def _block(block: Block, target: Op, instead: list[Op]) -> Block:
+    """A copy of ``block``, all levels, with ``instead`` in the place of ``target``."""
+    ops: list[Op] = []
+    for op in block.ops:
+        for one in instead if op is target else [op]:
+            ops.append(replace(one, blocks=tuple(_block(inner, target, instead) for inner in one.blocks)))
+    return Block(block.arguments, ops)
