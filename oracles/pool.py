@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import prod
 
 import numpy as np
 
@@ -150,7 +151,7 @@ def by_arithmetic(pool: Pool) -> Ownership:
     unowned = []
     for arena, size in enumerate(pool.arenas):
         mine = [extent for extent in pool.extents if extent.arena == arena]
-        runs = sorted(((*_interval(extent, mine), label(extent)) for extent in mine), key=lambda run: run[:2])
+        runs = _runs(mine)
         covered, twice = _tally(runs, size, mine)
         for (_, end, one), (start, _, other) in pairwise(runs):
             if start < end and twice and not between:
@@ -191,7 +192,7 @@ def _page_run(extent: Extent) -> int:
     """Bytes of a page of the plane, which must be a run."""
     if extent.strides[1:] != dense(extent.shape[1:]):
         raise ValueError(f"the bytes of a page of {label(extent)} are no run")
-    return int(np.prod(extent.shape[1:]))
+    return prod(extent.shape[1:])
 
 
 def _follow(extents: Sequence[Extent]) -> bool:
@@ -199,16 +200,26 @@ def _follow(extents: Sequence[Extent]) -> bool:
     return all(extent.strides[0] == _page_run(extent) for extent in extents)
 
 
-def _interval(extent: Extent, extents: Sequence[Extent]) -> tuple[int, int]:
-    """Bytes [start, end) of the plane, or of its first page where all planes step by one stride."""
-    run = _page_run(extent)
+def _runs(extents: Sequence[Extent]) -> list[Run]:
+    """The run of each plane of an arena, or of its first page where all planes step by one stride; sorted."""
+    lengths = [_page_run(extent) for extent in extents]
     if _follow(extents):
-        return extent.offset, extent.offset + run * extent.shape[0]
-    steps = {(other.strides[0], other.shape[0]) for other in extents}
-    first = min(other.offset for other in extents)
-    if len(steps) > 1 or any(other.offset + _page_run(other) > first + other.strides[0] for other in extents):
+        lengths = [run * extent.shape[0] for run, extent in zip(lengths, extents, strict=True)]
+    elif not _step_together(extents):
         raise ValueError("the planes of an arena neither follow each other nor step by one stride")
-    return extent.offset, extent.offset + run
+    runs = [
+        (extent.offset, extent.offset + run, label(extent))
+        for run, extent in zip(lengths, extents, strict=True)
+    ]
+    return sorted(runs, key=lambda run: run[:2])
+
+
+def _step_together(extents: Sequence[Extent]) -> bool:
+    """Whether all planes have as many pages, one stride apart, within which the page of each ends."""
+    steps = {(extent.strides[0], extent.shape[0]) for extent in extents}
+    first = min(extent.offset for extent in extents)
+    within = (extent.offset + _page_run(extent) <= first + extent.strides[0] for extent in extents)
+    return len(steps) == 1 and all(within)
 
 
 def _beyond(extent: Extent, size: int) -> int:

@@ -2,7 +2,8 @@
 
 Contract: k is normalised, rotated, quantised and scattered; q is rotated and quantised per head;
 weights are folded by the convention of the mode. Pairing, variance, tie and scale rules are
-named arguments. It fails silently near position 0, where every pairing is the identity, on full
+named arguments. A NaN has no part in its group's maximum, as production takes that by ``fmaxf``, and
+no code. It fails silently near position 0, where every pairing is the identity, on full
 batches, where no row is skipped, and under any comparison that a common factor passes.
 """
 
@@ -169,11 +170,16 @@ def write_tokens(
     if slots.numel() != q.shape[0]:
         raise ValueError(f"slots has {slots.numel()} entries, allowed is one for each of {q.shape[0]} rows")
     kept = slots >= 0
-    codes, scales = quantise(_key(writer, k[kept], positions[kept]), writer.rule)
+    codes, scales = quantise(without_nans(_key(writer, k[kept], positions[kept])), writer.rule)
     write_keys(k_codes, k_scales, codes, scales, slots[kept])
     defined = torch.ones_like(kept) if compute_all_q_rope else kept
     place = positions.clamp(0, writer.cos.shape[0] - 1) if compute_all_q_rope else positions
     return _queries(writer, q, weights, place, defined)
+
+
+def without_nans(x: Tensor) -> Tensor:
+    """``x`` with a zero for every NaN: what a maximum that leaves NaNs out makes of them."""
+    return x.masked_fill(x.isnan(), 0.0)
 
 
 def _key(writer: Writer, k: Tensor, positions: Tensor) -> Tensor:
@@ -187,7 +193,7 @@ def _turned(writer: Writer, x: Tensor, positions: Tensor) -> Tensor:
 
 
 def _queries(writer: Writer, q: Tensor, weights: Tensor, positions: Tensor, defined: Tensor) -> Written:
-    codes, scales = quantise(_turned(writer, q[defined], positions[defined]), writer.rule)
+    codes, scales = quantise(without_nans(_turned(writer, q[defined], positions[defined])), writer.rule)
     rows, heads, columns = q.shape
     q_codes = torch.full((rows, heads, columns // 2), 0xFF, dtype=torch.uint8, device=q.device)
     q_codes[defined] = pack_nibbles(codes)

@@ -1,4 +1,4 @@
-"""Loads the one plugin module, so that ``pytest suites/indexer --path P`` works from a clone."""
+"""Loads the one plugin module where the project's own configuration is shut out (see pyproject.toml)."""
 
 from __future__ import annotations
 

@@ -22,6 +22,7 @@ from harness import exits
 from harness.case import case_lists, cases
 from harness.case.case_limits import CaseError
 from harness.case.cases import Case
+from harness.command.arguments import named_path
 from harness.judge import ledger
 from harness.judge.verdict import Status, Verdict
 from harness.paths import registry
@@ -39,15 +40,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     names = ", ".join(registry.PATHS)
     group.addoption("--path", action="append", default=[], help=f"path under test, repeatable: {names}")
     for option, source in registry.SOURCES.items():
-        group.addoption(f"--{option}", type=Path, metavar="DIR", help=f"directory of {source.what}")
+        group.addoption(f"--{option}", type=named_path, metavar="DIR", help=f"directory of {source.what}")
     group.addoption("--cases", default="smoke", choices=("smoke", "full"), help="which list of cases")
     group.addoption(
         "--suite", action="append", default=[], choices=cases.SUITES, help="only this suite (repeatable)"
     )
     group.addoption(
-        "--results", type=Path, default=Path(store.DEFAULT_DIRECTORY), metavar="DIR", help="results store"
+        "--results",
+        type=named_path,
+        default=Path(store.DEFAULT_DIRECTORY),
+        metavar="DIR",
+        help="results store",
     )
-    group.addoption("--run-folder", type=Path, help="record into this run (used by harness verify)")
+    group.addoption("--run-folder", type=named_path, help="record into this run (used by harness verify)")
     group.addoption("--limit", type=int, default=SECONDS_A_CASE, metavar="S", help="seconds a case may take")
 
 

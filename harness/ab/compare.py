@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from harness.ab.tape import ERROR, UNSUPPORTED, VALUE
+from harness.case import cases
 
 SAME, DIFFERS, GONE, NEW = "same", "differs", "gone", "new"
 NOT_ASKED = "not asked"
@@ -63,6 +64,10 @@ class Compared:
     bytes: int = 0
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def suite(self) -> str:
+        return cases.parse(self.case).suite
 
     def to_record(self) -> dict[str, Any]:
         return {"kind": "case", **asdict(self)}

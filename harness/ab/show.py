@@ -22,7 +22,6 @@ from harness.ab.compare import (
     Change,
     Compared,
 )
-from harness.case import cases
 
 WORDS = (SAME, DIFFERS, GONE, NEW, UNSUPPORTED, ERROR, NOT_ASKED)
 STYLES = {
@@ -45,7 +44,7 @@ def table(found: Sequence[Compared]) -> Table:
         made.add_column(word, justify="right")
     by_suite: dict[str, list[Compared]] = {}
     for one in found:
-        by_suite.setdefault(cases.parse(one.case).suite, []).append(one)
+        by_suite.setdefault(one.suite, []).append(one)
     for suite, some in by_suite.items():
         made.add_row(*_row(suite, some))
     if len(by_suite) > 1:
@@ -117,9 +116,28 @@ def signatures(console: Console, changes: Sequence[Change], alone: Sequence[str]
         console.print(Text(change.text(), style="bold red"), soft_wrap=True)
     for said in alone:
         console.print(Text(f"note  {said}", style="yellow"), soft_wrap=True)
-    console.print(
-        f"signatures of {checked} functions compared: {len(changes) or 'no'} changes", soft_wrap=True
-    )
+    said = f"signatures of {checked} functions compared: {len(changes) or 'no'} changes"
+    if not checked:
+        said = "no function was met on both sides, so no signature was compared"
+    console.print(said, soft_wrap=True)
+
+
+def nothing(found: Sequence[Compared], path: str) -> str:
+    """Why nothing was compared, of which suites: the first of them by its most frequent reason."""
+    by_suite: dict[str, Counter[str]] = {}
+    for one in found:
+        by_suite.setdefault(one.suite, Counter())[one.status] += 1
+    without = {suite: counts for suite, counts in by_suite.items() if not counts[SAME]}
+    if not without:
+        return "nothing was compared: no case was asked"
+    suites = ", ".join(without)
+    status = sum(without.values(), Counter()).most_common(1)[0][0]
+    reasons = {
+        NOT_ASKED: f"path {path} has no operation that its cases ask for",
+        UNSUPPORTED: "neither tree answers",
+        NEW: "only the head answers",
+    }
+    return f"nothing of {suites} was compared: {reasons[status]}"
 
 
 def meaning(name: str) -> str:

@@ -7,43 +7,52 @@ machine down, which looks like a crash of the path under test.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.case.cases import Case
+    from harness.case.suite import Suite
 
 
 class CaseError(ValueError):
     """A case that cannot be; the message is one sentence naming the field and its allowed range."""
 
 
-LIMITS = {
-    "r": (1, 1 << 16),
-    "n": (1, 8),
-    "h": (16, 128),
+Values = range | tuple[int, ...]
+"""The values that a field may have: a range (with a step, multiples of it), or all of them."""
+
+LIMITS: Mapping[str, Values] = {
+    "r": range(1, (1 << 16) + 1),
+    "n": range(1, 9),
+    "h": range(16, 129, 16),
     "d": (128, 256),
-    "ctx": (0, 1 << 20),
-    "q": (0, 1 << 12),
-    "p": (0, 1 << 12),
-    "c": (0, 1 << 16),
-    "u": (0, 1 << 16),
-    "l": (0, 1 << 20),
-    "k": (1, 1 << 12),
+    "ctx": range((1 << 20) + 1),
+    "v": range(1 << 20),
+    "q": range((1 << 12) + 1),
+    "p": range((1 << 12) + 1),
+    "c": range((1 << 16) + 1),
+    "u": range((1 << 16) + 1),
+    "l": range((1 << 20) + 1),
+    "k": range(1, (1 << 12) + 1),
     "stable": (0, 1),
     "all": (0, 1),
-    "world": (1, 8),
-    "inter": (1, 1 << 10),
-    "bucket": (1, 1 << 8),
-    "steps": (1, 16),
-    "ub": (1, 8),
+    "world": range(1, 9),
+    "inter": (1, 2, 4, 8, 16, 32, 64),
+    "bucket": range(1, (1 << 8) + 1),
+    "steps": range(1, 17),
+    "ub": range(1, 9),
     "ue": (0, 1),
-    "layers": (1, 1 << 10),
-    "page": (16, 1 << 10),
-    "blocks": (1, 1 << 24),
-    "kpool": (0, 1 << 10),
-    "s": (0, (1 << 31) - 1),
+    "layers": range(1, (1 << 10) + 1),
+    "page": range(16, (1 << 10) + 1, 16),
+    "blocks": range(1, (1 << 24) + 1),
+    "kpool": range((1 << 10) + 1),
+    "s": range(1 << 31),
 }
-"""Field to the smallest and largest value of it (of each member, for lists)."""
+"""Field to the values of it (of each member, for lists), where a suite has no others (`Suite.limits`).
+
+A page holds whole turns of every rank, so an interleave divides its 64 keys.
+"""
 
 LAST = {"ctx": 1 << 12, "q": 1 << 12, "w": 1 << 16, "c": 64, "u": 64, "v": 64}
 """Field to the largest number of members of its list."""
@@ -70,18 +79,38 @@ MAX_TABLE = 1 << 24
 """Block-table entries, sequences times pages of the longest."""
 
 
-def check_limits(case: Case) -> None:
-    """Every field by itself. Raises `CaseError`."""
+def allowed(values: Values, where: str = "") -> str:
+    """What may be, as the end of a sentence: ``allowed are 0 to 8``, ``allowed in suite writer is 128``."""
+    verb = f"allowed{where} {'is' if len(values) == 1 else 'are'}"
+    if isinstance(values, range) and len(values) > 2:
+        span = f"{values[0]} to {values[-1]}"
+        return f"{verb} multiples of {values.step} from {span}" if values.step > 1 else f"{verb} {span}"
+    *first, last = map(str, values)
+    return f"{verb} {', '.join(first)} and {last}" if first else f"{verb} {last}"
+
+
+def allowed_of(declared: Suite, name: str) -> str:
+    """The same of field ``name`` of a suite, which is named where it has values of its own."""
+    own = declared.limits.get(name)
+    return allowed(LIMITS[name]) if own is None else allowed(own, f" in suite {declared.name}")
+
+
+def check_numbers(declared: Suite, name: str, value: object) -> None:
+    """A number, or every number of a list or of several. Raises `CaseError`."""
+    if isinstance(value, tuple):
+        for member in value:
+            check_numbers(declared, name, member)
+        return
+    values = declared.limits.get(name, LIMITS[name])
+    if isinstance(value, bool) or not isinstance(value, int) or value not in values:
+        raise CaseError(f"field {name} is {value}, {allowed_of(declared, name)}")
+
+
+def check_counts(case: Case) -> None:
+    """How many members lists have. Raises `CaseError`."""
     for name in case.names:
-        value = getattr(case, name)
-        if name not in LIMITS or (name in ("h", "d") and case.declared.geometry):
-            continue
-        low, high = case.declared.limits.get(name, LIMITS[name])
-        for member in value if isinstance(value, tuple) else (value,):
-            if isinstance(member, bool) or not isinstance(member, int) or not low <= member <= high:
-                raise CaseError(f"field {name} is {member}, allowed are {low} to {high}")
-    for name in set(LAST) & set(case.names):
-        _check_count(case, name)
+        if name in LAST:
+            _check_count(case, name)
     for vector in case.v:
         if not 1 <= len(vector) <= LAST["ctx"]:
             raise CaseError(f"field v has a vector of {len(vector)} lengths, allowed are 1 to {LAST['ctx']}")
@@ -92,28 +121,22 @@ def _check_count(case: Case, name: str) -> None:
     if name in SINGLE and name not in case.declared.many:
         most = 1
     if not 1 <= count <= most:
-        raise CaseError(f"field {name} has {count} members, allowed in suite {case.suite} are 1 to {most}")
+        counts = allowed(range(1, most + 1), f" in suite {case.suite}")
+        raise CaseError(f"field {name} has {count} members, {counts}")
 
 
 def check_geometry(case: Case) -> None:
-    """Heads and head dim, and the size of what they multiply."""
-    if not case.declared.geometry:
-        return
-    if "h" in case.names and (case.h % 16 or not 16 <= case.h <= 128):
-        raise CaseError(f"field h is {case.h}, allowed are multiples of 16 from 16 to 128")
-    if "d" in case.names and case.d not in (128, 256):
-        raise CaseError(f"field d is {case.d}, allowed are 128 and 256")
+    """The size of what rows, heads and head dim multiply."""
     size = case.rows * max(case.h, 1) * case.d
-    if size > MAX_QUERY:
+    if case.declared.geometry and size > MAX_QUERY:
         raise CaseError(f"rows * h * d is {size}, allowed are at most {MAX_QUERY}")
 
 
 def check_lengths(case: Case) -> None:
     """Lengths against each other, against max_seq_len and against memory."""
     if case.kind == "varqlen" and len(case.q) != len(case.ctx):
-        raise CaseError(
-            f"field q has {len(case.q)} members, allowed is one a sequence, {len(case.ctx)} as in ctx"
-        )
+        count = f"{len(case.q)} member{'s' * (len(case.q) != 1)}"
+        raise CaseError(f"field q has {count}, allowed is one a sequence, {len(case.ctx)} as in ctx")
     if case.kind == "varqlen" and not case.rows:
         raise CaseError("fields q and p ask for no row, allowed is at least one together")
     _check_windows(case)
@@ -142,15 +165,13 @@ def _check_windows(case: Case) -> None:
     last = 0
     for row, (seq, start, end) in enumerate(case.w):
         if case.ctx and seq >= len(case.ctx):
-            raise CaseError(
-                f"field w names sequence {seq} in row {row}, allowed are 0 to {len(case.ctx) - 1}"
-            )
+            places = allowed(range(len(case.ctx)))
+            raise CaseError(f"field w names sequence {seq} in row {row}, {places}")
         most = len(case.ctx) - 1 if case.ctx else LAST["ctx"]
         if not last <= seq <= most:
-            raise CaseError(
-                f"field w names sequence {seq} in row {row}, allowed are {last} to {most} (in order)"
-            )
-        limit = case.ctx[seq] if case.ctx else LIMITS["ctx"][1]
+            places = allowed(range(last, most + 1))
+            raise CaseError(f"field w names sequence {seq} in row {row}, {places} (in order)")
+        limit = case.ctx[seq] if case.ctx else LIMITS["ctx"][-1]
         if not 0 <= start <= end <= limit:
             raise CaseError(
                 f"field w is {start}:{end} in row {row}, allowed are 0 <= start <= end <= {limit}"
@@ -170,5 +191,5 @@ def check_units(case: Case) -> None:
             )
         if case.kind != "decode" and units < case.rows:
             raise CaseError(
-                f"field u is {units}, allowed are 0 and {case.rows} (one a row) to {LIMITS['u'][1]}"
+                f"field u is {units}, allowed are 0 and {case.rows} (one a row) to {LIMITS['u'][-1]}"
             )

@@ -20,44 +20,47 @@ def short(text: str) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def read(name: str, text: str) -> object:
-    """The value of field ``name`` spelled ``text``. Raises `CaseError` naming field and range."""
-    if name not in LIMITS and name not in ("w", "v"):
-        return text
+def read(name: str, text: str, said: str) -> object:
+    """The value of field ``name`` spelled ``text``; its range is checked elsewhere.
+
+    ``said`` is what is allowed, for the sentence. Raises `CaseError` naming field and range.
+    """
     if name == "v":
-        return tuple(tuple(_read_list("ctx", vector)) for vector in text.split("_"))
+        return tuple(tuple(_read_list(name, vector, said)) for vector in text.split("_"))
     if name == "w":
         return tuple(window for item in text.split(",") for window in _read_windows(item))
     if name in LISTS:
-        return tuple(_read_list(name, text))
-    return _read_int(name, text)
+        return tuple(_read_list(name, text, said))
+    return _read_int(text, f"field {name} is {short(text)!r}, {said}") if name in LIMITS else text
 
 
-def _read_list(name: str, text: str) -> Iterator[int]:
-    return (value for item in text.split(",") for value in _read_repeated(name, item))
+def _read_list(name: str, text: str, said: str) -> Iterator[int]:
+    return (value for item in text.split(",") for value in _read_repeated(name, item, said))
 
 
-def _read_int(name: str, text: str) -> int:
-    low, high = LIMITS[name]
+def _read_int(text: str, said: str) -> int:
     if not re.fullmatch(r"[0-9]+", text) or len(text) > 12:
-        raise CaseError(f"field {name} is {short(text)!r}, allowed is a whole number from {low} to {high}")
+        raise CaseError(f"{said} (whole numbers)")
     return int(text)
 
 
-def _read_repeated(name: str, item: str) -> Iterator[int]:
+def _read_repeated(name: str, item: str, said: str) -> Iterator[int]:
     value, repeated, times = item.partition("x")
-    number = _read_int(name, value)
+    number = _read_int(value, f"field {name} has a member {short(item)!r}, {said}")
     if not repeated:
         return iter((number,))
-    if not re.fullmatch(r"[0-9]{1,12}", times) or not 1 <= int(times) <= LAST[name]:
-        raise CaseError(f"field {name} repeats a value {short(times)!r} times, allowed are 1 to {LAST[name]}")
+    most = LAST["ctx" if name == "v" else name]
+    if not re.fullmatch(r"[0-9]{1,12}", times) or not 1 <= int(times) <= most:
+        raise CaseError(f"field {name} repeats a value {short(times)!r} times, allowed are 1 to {most}")
     return iter([number] * int(times))
 
 
 def _read_windows(item: str) -> Iterator[Window]:
     match = re.fullmatch(r"([0-9]{1,12})@([0-9]{1,12}):([0-9]{1,12})(?:\+([0-9]{1,12}))?", item)
     if match is None:
-        raise CaseError(f"field w has {short(item)!r}, allowed is SEQ@START:END or SEQ@START:END+COUNT")
+        raise CaseError(
+            f"field w has {short(item)!r}, allowed is SEQ@START:END or SEQ@START:END+COUNT (whole numbers)"
+        )
     seq, start, end = (int(match[i]) for i in (1, 2, 3))
     count = int(match[4]) if match[4] else 1
     if not 1 <= count <= LAST["w"]:

@@ -12,29 +12,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import takewhile
 
 from harness.case import lists
 from harness.case.case_limits import (
+    LIMITS,
     CaseError,
+    allowed_of,
+    check_counts,
     check_geometry,
     check_lengths,
-    check_limits,
+    check_numbers,
     check_units,
 )
 from harness.case.case_text import Window, read, short, spell
 from harness.case.suite import Suite
 
 SUITES = tuple(lists.SUITES)
-
-TABLES = {
-    "shuffled": "pages permuted, table padded to 4 pages with entries that point at a poison page",
-    "tight": "table ends at the last page in use, so that any prefetch reads past it",
-    "wide": "shuffled, but the table is many pages wider than any sequence",
-    "strided": "planes and rows are slices of larger poisoned tensors, the output has gaps",
-    "far": "shuffled, and the caller's output rows lie so far apart that the last starts past 2^31 bytes",
-    "vast": "as far, but past 2^31 elements: 8 GiB of address space, hardly any memory",
-    "identity": "page i of the pool is page i of the sequences (proves little: mistrusted)",
-}
 
 WORDS: dict[str, tuple[str, ...]] = {
     "pair": ("neox", "interleaved"),
@@ -43,10 +37,10 @@ WORDS: dict[str, tuple[str, ...]] = {
     "tile": ("flat", "tiled"),
     "rule": ("dsa", "v4"),
     "ask": ("fp4", "fp8", "bf16", "none"),
-    "chip": ("gfx950", "gfx942", "gfx1250", "gfx90a"),
+    "chip": lists.gate.CHIPS,
     "by": ("nowriter", "prefillcp", "ubatch", "transfer", "page", "split"),
 }
-"""Fields that are one of a few words. ``t`` is one of `TABLES`, ``f`` a fill of the suite."""
+"""Fields that are one of a few words. ``t`` is a table style of the suite, ``f`` one of its fills."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +89,9 @@ class Case:
         if self.suite not in SUITES:
             raise CaseError(f"suite is {self.suite!r}, allowed are {', '.join(SUITES)}")
         _check_kind(self)
-        _check_names(self)
-        check_limits(self)
+        for name in self.names:
+            _check_value(self.declared, name, getattr(self, name))
+        check_counts(self)
         check_geometry(self)
         check_lengths(self)
         check_units(self)
@@ -204,7 +199,11 @@ def parse(text: str) -> Case:
     """The case named by ``text``. Raises `CaseError`, one sentence naming the field and its range."""
     suite, tokens = _suite_of(text.strip())
     found: dict[str, str] = {}
+    name = ""
     for token in tokens:
+        if name and token[:1].isdigit():  # a negative number, of which a value's text tells
+            found[name] += f"-{token}"
+            continue
         name = _field_of(token, suite)
         if name in found:
             raise CaseError(f"field {name} occurs twice in {short(text)}, allowed once")
@@ -215,7 +214,12 @@ def parse(text: str) -> Case:
         raise CaseError(
             f"field {missing[0]} ({HELP[missing[0]]}) is missing, suite {suite} has {', '.join(wanted)}"
         )
-    return Case(suite, **{name: read(name, found[name]) for name in wanted})  # type: ignore[arg-type]
+    declared = lists.SUITES[suite]
+    values: dict[str, object] = {}
+    for name in wanted:
+        values[name] = read(name, found[name], allowed_of(declared, name) if name in LIMITS else "")
+        _check_value(declared, name, values[name])
+    return Case(suite, **values)  # type: ignore[arg-type]
 
 
 def _suite_of(text: str) -> tuple[str, list[str]]:
@@ -225,17 +229,14 @@ def _suite_of(text: str) -> tuple[str, list[str]]:
         name = "-".join(tokens[:count])
         if name in SUITES:
             return name, tokens[count:]
-    raise CaseError(f"suite is {short(tokens[0])!r}, allowed are {', '.join(SUITES)}")
+    named = "-".join(takewhile(str.isalpha, tokens[:2])) or tokens[0]
+    raise CaseError(f"suite is {short(named)!r}, allowed are {', '.join(SUITES)}")
 
 
 def _field_of(token: str, suite: str) -> str:
     kinds = lists.SUITES[suite].kinds
-    allowed = sorted({name for kind in kinds.values() for name in kind}, key=list(HELP).index)
+    allowed = dict.fromkeys(name for kind in kinds.values() for name in kind)
     name = next((name for name in sorted(allowed, key=len, reverse=True) if token.startswith(name)), None)
-    if name is None and token[:1].isdigit():
-        raise CaseError(
-            f"a dash comes before {short(token)!r}, allowed before a field only (no number is negative)"
-        )
     if name is None:
         raise CaseError(f"field {short(token)!r} is unknown, suite {suite} has {', '.join(allowed)}")
     return name
@@ -273,15 +274,17 @@ def _check_kind(case: Case) -> None:
             )
 
 
-def _check_names(case: Case) -> None:
-    if "t" in case.names and case.t not in TABLES:
-        raise CaseError(f"field t is {short(case.t)!r}, allowed are {', '.join(TABLES)}")
-    allowed = tuple(case.declared.fills)
-    if "f" in case.names and case.f not in allowed:
-        raise CaseError(
-            f"field f is {short(case.f)!r}, allowed in suite {case.suite} are {', '.join(allowed)}"
-        )
-    for name in set(WORDS) & set(case.names):
-        if getattr(case, name) not in WORDS[name]:
-            given = short(getattr(case, name))
-            raise CaseError(f"field {name} is {given!r}, allowed are {', '.join(WORDS[name])}")
+def _check_value(declared: Suite, name: str, value: object) -> None:
+    """One field by itself. Raises `CaseError`."""
+    if name in LIMITS:
+        check_numbers(declared, name, value)
+        return
+    where, words = f" in suite {declared.name}", tuple(declared.fills)
+    if name == "t":
+        words = declared.tables
+    elif name in WORDS:
+        where, words = "", WORDS[name]
+    elif name != "f":
+        return  # windows, which are looked at together
+    if value not in words:
+        raise CaseError(f"field {name} is {short(str(value))!r}, allowed{where} are {', '.join(words)}")

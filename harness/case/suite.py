@@ -11,8 +11,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from harness.case.case_limits import Values
+
 if TYPE_CHECKING:
     from harness.case.cases import Case
+
+TABLES: Mapping[str, str] = {
+    "shuffled": "pages permuted, table padded to 4 pages with entries that point at a poison page",
+    "tight": "table ends at the last page in use, so that any prefetch reads past it",
+    "wide": "shuffled, but the table is many pages wider than any sequence",
+    "strided": "planes and rows are slices of larger poisoned tensors, the output has gaps",
+    "far": "shuffled, and the caller's output rows lie so far apart that the last starts past 2^31 bytes",
+    "vast": "as far, but past 2^31 elements: 8 GiB of address space, hardly any memory",
+    "identity": "page i of the pool is page i of the sequences (proves little: mistrusted)",
+}
+NEAR = ("shuffled", "tight", "wide", "strided", "identity")
+"""Of these, those of suites whose scores go to no caller's buffer that could lie far away."""
 
 FILLS: Mapping[str, str] = {
     "bytes": "all 16 codes, scale bytes in a window that keeps the exact grade",
@@ -39,9 +53,9 @@ class Suite:
     """One suite.
 
     ``kinds``: kind to its fields in id order; the empty kind has no windows. ``fills``: word to
-    meaning. ``limits``: field to (smallest, largest) where they are not the general ones. ``many``:
-    list fields that may have several members here though they have one elsewhere. ``geometry``: heads
-    and dim are those of a scorer (multiples of 16, 128 or 256). ``check`` raises `CaseError`.
+    meaning. ``tables``: styles of field t. ``limits``: field to its values where they are not the
+    general ones. ``many``: list fields that may have several members here though they have one
+    elsewhere. ``geometry``: rows, heads and dim make a query. ``check`` raises `CaseError`.
     """
 
     name: str
@@ -50,7 +64,8 @@ class Suite:
     smoke: tuple[str, ...]
     full: Callable[[], Iterable[str]]
     fills: Mapping[str, str] = field(default_factory=lambda: FILLS)
-    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    tables: tuple[str, ...] = tuple(TABLES)
+    limits: Mapping[str, Values] = field(default_factory=dict)
     many: tuple[str, ...] = ()
     geometry: bool = True
     check: Callable[[Case], None] = nothing_more

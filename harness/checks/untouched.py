@@ -1,7 +1,8 @@
 """What a path must leave as it was: every tensor of a request but those it is asked to write.
 
 A scorer that clamps a caller's weights in place answers this call rightly and spoils the next,
-which nobody compares. Contents are digested before and after; what changed becomes a finding.
+which nobody compares. Contents are digested before and after; what changed becomes a finding. A
+request that does not say what is ``written`` cannot be asked.
 """
 
 from __future__ import annotations
@@ -15,23 +16,14 @@ import torch
 from torch import Tensor
 
 from harness.findings import Finding
-from harness.paths.requests.eightbit import WriteKeys8
-from harness.paths.requests.publishing import DraftLoop, PublishWindows
-from harness.paths.requests.replaying import Capture, Eager, Replay
-from harness.paths.requests.selecting import SelectDecode, SelectPrefill
-from harness.paths.requests.writing import WRITTEN_TOKENS, WriteKeys, WriteTokens
 
-WRITTEN = {WriteTokens: WRITTEN_TOKENS, WriteKeys: ("k_codes", "k_scales"), WriteKeys8: ("cache",)}
-WRITTEN |= {PublishWindows: ("seq", "start", "end"), DraftLoop: ("context_lens", "buffers")}
-WRITTEN |= dict.fromkeys((Capture, Replay, Eager), ("schedule", "selected"))
-WRITTEN |= dict.fromkeys((SelectDecode, SelectPrefill), ("ids",))
-"""Fields that a request asks the path to write, besides ``out``."""
+OWN = "expected"
+"""Field that the harness itself reads; no path is told of it."""
 
 
 def digests(request: Any) -> dict[str, bytes]:
-    """Digest of each tensor that the path must only read, by field name."""
-    written = ("out", "defined", "expected", *WRITTEN.get(type(request), ()))
-    return {name: _digest(tensor) for name, tensor in _tensors(request, written)}
+    """Digest of each tensor that the path must only read, by field name: all but ``request.written``."""
+    return {name: _digest(tensor) for name, tensor in _tensors(request, (OWN, *request.written))}
 
 
 def changed(request: Any, before: dict[str, bytes]) -> tuple[Finding, ...]:

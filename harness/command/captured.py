@@ -18,9 +18,12 @@ from harness.record import document, provenance, store, summary
 
 def verify(args: argparse.Namespace) -> int:
     """Run the capture on the chosen paths. Raises `InputError` or `CannotRun` before anything has run."""
-    for field, given in (("--suite", args.suite), ("--junit", args.junit), ("-n", args.workers)):
-        if given:
-            raise exits.InputError(f"{field} means nothing with --capture, which is one case in this process")
+    for field in ("suite", "junit", "cases", "limit", "workers"):
+        if getattr(args, field) not in (None, []):
+            option = "-n" if field == "workers" else f"--{field}"
+            raise exits.InputError(
+                f"{option} means nothing with --capture, which is one case in this process"
+            )
     for field in ("json", "html"):
         document.check_output(f"--{field}", getattr(args, field))
     chosen, book, capture = registry.choose(args.path, trees_of(args)), ledger.load(), load(args.capture)

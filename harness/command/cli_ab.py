@@ -22,6 +22,7 @@ from harness import exits
 from harness.ab import compare, show, sides, text
 from harness.ab.order import SIDES, Order, same_kind
 from harness.case import cases
+from harness.command.arguments import named_path
 from harness.command.console import console_for_people
 from harness.paths import registry
 from harness.record import document, provenance
@@ -31,7 +32,7 @@ MEANING = {
     exits.DIFFER: "something differs: bytes, a signature or default, or the head no longer answers",
     exits.USAGE: "bad usage or input",
     exits.ERROR: "a side could not run, or a case breaks on both",
-    exits.UNPROVEN: "nothing was compared: all that was asked is unsupported on one side or both",
+    exits.UNPROVEN: "nothing was compared, at all or of a suite that was named",
     exits.INTERRUPTED: "interrupted",
 }
 EPILOG = """\
@@ -51,10 +52,15 @@ PLAIN_EVERY = 10.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, required=True, metavar="DIR", help="the tree as it was")
-    parser.add_argument("--head", type=Path, required=True, metavar="DIR", help="the tree as it is to be")
+    parser.add_argument("--base", type=named_path, required=True, metavar="DIR", help="the tree as it was")
     parser.add_argument(
-        "--aiter", type=Path, metavar="DIR", help="for ATOM trees: the aiter checkout that both stand on"
+        "--head", type=named_path, required=True, metavar="DIR", help="the tree as it is to be"
+    )
+    parser.add_argument(
+        "--aiter",
+        type=named_path,
+        metavar="DIR",
+        help="for ATOM trees: the aiter checkout that both stand on",
     )
     parser.add_argument(
         "--suite",
@@ -65,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"only these (default: all that the trees' path answers): {', '.join(cases.SUITES)}",
     )
     parser.add_argument("--cases", default="smoke", choices=("smoke", "full"), help="default: smoke")
-    parser.add_argument("--json", type=Path, metavar="F", help="write every case and change to this file")
+    parser.add_argument(
+        "--json", type=named_path, metavar="F", help="write every case and change to this file"
+    )
     words = "\n".join(show.meaning(word) for word in show.WORDS)
     codes = "\n".join(f"  {code:<4}{text}" for code, text in MEANING.items())
     parser.epilog = f"{EPILOG}{words}\n\nexit codes:\n{codes}"
@@ -135,7 +143,7 @@ def _compared(
             sides.stop(one)
     changes, alone = compare.functions(both[0].functions, both[1].functions)
     alone += text.notes(both[0].texts, both[1].texts)
-    code = exit_code(found, changes, whole=whole)
+    code = exit_code(found, changes, whole=whole, named=args.suite)
     console.print(show.table(found))
     show.details(console, found)
     show.signatures(console, changes, alone, len(both[0].functions.keys() & both[1].functions.keys()))
@@ -143,18 +151,29 @@ def _compared(
         console.print(f"\n{side} stopped before its end; it said last:\n{log}", soft_wrap=True)
     if args.json:
         _write(args, trees, path, suites, found, changes, alone, code, whole)
-    console.print(f"exit {code}: {MEANING[code]}", soft_wrap=True)
+    said = show.nothing(found, path) if code == exits.UNPROVEN else MEANING[code]
+    console.print(f"exit {code}: {said}", soft_wrap=True)
     return code
 
 
-def exit_code(found: Sequence[compare.Compared], changes: Sequence[compare.Change], *, whole: bool) -> int:
-    """A difference outranks what could not run, and that outranks what proves nothing."""
+def exit_code(
+    found: Sequence[compare.Compared],
+    changes: Sequence[compare.Change],
+    *,
+    whole: bool,
+    named: Sequence[str] = (),
+) -> int:
+    """A difference outranks what could not run, and that outranks what proves nothing.
+
+    ``named``: suites that were asked for by name, of each of which something must have been compared.
+    """
     statuses = {one.status for one in found}
     if changes or statuses & {compare.DIFFERS, compare.GONE}:
         return exits.DIFFER
     if not whole or compare.ERROR in statuses:
         return exits.ERROR
-    return exits.AGREE if compare.SAME in statuses else exits.UNPROVEN
+    compared = {one.suite for one in found if one.status == compare.SAME}
+    return exits.AGREE if compared and compared >= set(named) else exits.UNPROVEN
 
 
 def _write(

@@ -1,5 +1,7 @@
 """``harness bench``: how fast emulator and oracles score, as ratios to a bare matrix product.
 
+``harness bench legs`` is another bench, see `harness.command.bench_legs`.
+
 All figures come from one process and one run, because absolute times of shared machines say
 little. The peer is fp32 ``torch.matmul`` of the same shape: ``[T * H, D] x [D, L]``, what the
 scores would cost if nothing but the dot products were computed.
@@ -15,6 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.command import bench_legs
+from harness.command.arguments import named_path
 from harness.exits import InputError
 from harness.paths import registry
 from harness.record import document
@@ -31,9 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--heads", type=int, default=HEADS, help=f"index heads, 16 to 128 by 16 (default {HEADS})"
     )
     parser.add_argument(
-        "--aiter", type=Path, metavar="DIR", help="also time the emulated kernels of this aiter"
+        "--aiter", type=named_path, metavar="DIR", help="also time the emulated kernels of this aiter"
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write the figures to F")
+    parser.add_argument("--json", type=named_path, metavar="F", help="write the figures to F")
+    what = parser.add_subparsers(dest="what", metavar="WHAT")
+    about = "wall time of 'harness legs run' beside lm-eval's own command line"
+    bench_legs.add_arguments(what.add_parser("legs", help=about, description=f"{about}."))
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -54,6 +61,11 @@ def main(arguments: argparse.Namespace) -> int:
     from rich.console import Console
     from rich.table import Table
 
+    if arguments.what == "legs":
+        for name, value in (("rows", ROWS), ("keys", KEYS), ("heads", HEADS), ("aiter", None)):
+            if getattr(arguments, name) != value:
+                raise InputError(f"--{name} is given, allowed is what 'harness bench legs --help' lists")
+        return bench_legs.main(arguments)
     check(arguments)
     registry.prepare_environment("aiter")
     figures = measure(arguments.rows, arguments.keys, arguments.heads, arguments.aiter)

@@ -8,6 +8,7 @@ from pathlib import Path
 from harness import exits
 from harness.capture import format as capture_format
 from harness.case import cases
+from harness.command.arguments import EMPTY
 
 EPILOG = """\
 examples:
@@ -32,6 +33,8 @@ def main(args: argparse.Namespace) -> int:
     if args.example is None:
         print(capture_format.spec())
         return exits.AGREE
+    if not args.example[0]:
+        raise exits.InputError(f"--example {EMPTY}")
     folder, case = Path(args.example[0]), cases.parse(args.example[1])
 
     from harness.capture import writing

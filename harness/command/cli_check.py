@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from harness import exits
 from harness.case import cases
+from harness.command.arguments import named_path
 from harness.paths import registry
 from harness.record import document, provenance
 
@@ -32,7 +32,7 @@ def add_path_arguments(parser: argparse.ArgumentParser) -> None:
         "source tree is given)",
     )
     for option, source in registry.SOURCES.items():
-        parser.add_argument(f"--{option}", type=Path, metavar="DIR", help=f"directory of {source.what}")
+        parser.add_argument(f"--{option}", type=named_path, metavar="DIR", help=f"directory of {source.what}")
 
 
 def trees_of(args: argparse.Namespace) -> registry.Trees:
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_capture_argument(parser)
     add_path_arguments(parser)
     parser.add_argument(
-        "--json", type=Path, metavar="F", help="also write the verdict and provenance to this file"
+        "--json", type=named_path, metavar="F", help="also write the verdict and provenance to this file"
     )
     parser.epilog = EPILOG
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_capture_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--capture",
-        type=Path,
+        type=named_path,
         metavar="DIR",
         help="run captured tensors instead (see 'harness capture-spec')",
     )

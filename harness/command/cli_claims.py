@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import exits
+from harness.command.arguments import named_path
 from harness.command.console import console_for_people
 from harness.legs.claims import audit, reported, sources
 from harness.legs.claims.audit import FAILS, HOLDS, UNCLEAR, Remark
@@ -36,19 +37,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "files",
         nargs="*",
-        type=Path,
+        type=named_path,
         metavar="FILE",
         help="lm-eval results (file or folder) or Markdown tables to audit; none: the reported figures",
     )
     parser.add_argument(
         "--reported",
-        type=Path,
+        type=named_path,
         default=reported.FILE,
         metavar="F",
         help="file of reported figures (default: results/reported.toml)",
     )
     parser.add_argument("--n", type=int, metavar="N", help="questions behind figures that name no n")
-    parser.add_argument("--json", type=Path, metavar="F", help="also write the remarks to this file")
+    parser.add_argument("--json", type=named_path, metavar="F", help="also write the remarks to this file")
     parser.epilog = EPILOG
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -16,6 +15,7 @@ from rich.text import Text
 
 from harness import exits
 from harness.case import cases
+from harness.command.arguments import named_path
 from harness.command.cli_check import add_path_arguments, trees_of
 from harness.command.console import console_for_people
 from harness.paths import registry
@@ -35,7 +35,7 @@ exit codes: 0 every stage that ran agrees, 1 a stage differs, 2 bad input, 4 no 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", metavar="ID", help="id of a pipeline case")
     add_path_arguments(parser)
-    parser.add_argument("--json", type=Path, metavar="F", help="also write the stages to this file")
+    parser.add_argument("--json", type=named_path, metavar="F", help="also write the stages to this file")
     parser.epilog = EPILOG
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import exits
+from harness.command.arguments import named_path
 from harness.command.cli_verify import add_results_argument, console_for_people
 from harness.judge import ledger
 from harness.judge.verdict import Verdict
@@ -28,8 +29,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run", nargs="?", metavar="RUN", help="a run's id, the start of one, or 'last'; none: list runs"
     )
     parser.add_argument("--all", action="store_true", help="print every failure's text")
-    parser.add_argument("--html", type=Path, metavar="F", help="write the run as one page to this file")
-    parser.add_argument("--json", type=Path, metavar="F", help="write verdicts and provenance to this file")
+    parser.add_argument("--html", type=named_path, metavar="F", help="write the run as one page to this file")
+    parser.add_argument(
+        "--json", type=named_path, metavar="F", help="write verdicts and provenance to this file"
+    )
     add_results_argument(parser)
     parser.epilog = EPILOG
 

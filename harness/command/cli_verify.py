@@ -18,6 +18,7 @@ from rich.text import Text
 from harness import exits
 from harness.case import cases
 from harness.command import engine
+from harness.command.arguments import named_path
 from harness.command.cli_check import add_capture_argument, add_path_arguments, trees_of
 from harness.command.console import console_for_people
 from harness.command.progress import Display, Watch
@@ -35,6 +36,7 @@ examples:
 exit codes:
 """
 MAX_WORKERS = 256
+SECONDS_A_CASE = 600
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,18 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--suite", nargs="+", action="extend", default=[], metavar="S", help=f"only these: {suites}"
     )
-    parser.add_argument(
-        "--cases", default="smoke", choices=("smoke", "full"), help="which list (default: smoke)"
-    )
+    parser.add_argument("--cases", choices=("smoke", "full"), help="which list (default: smoke)")
     parser.add_argument(
         "-n", dest="workers", type=int, metavar="CORES", help="worker processes (default: all cores)"
     )
     parser.add_argument(
-        "--limit", type=int, default=600, metavar="S", help="seconds a case may take (default: 600)"
+        "--limit", type=int, metavar="S", help=f"seconds a case may take (default: {SECONDS_A_CASE})"
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write verdicts and provenance to this file")
-    parser.add_argument("--junit", type=Path, metavar="F", help="write a JUnit report to this file")
-    parser.add_argument("--html", type=Path, metavar="F", help="write the run as one page to this file")
+    parser.add_argument(
+        "--json", type=named_path, metavar="F", help="write verdicts and provenance to this file"
+    )
+    parser.add_argument("--junit", type=named_path, metavar="F", help="write a JUnit report to this file")
+    parser.add_argument("--html", type=named_path, metavar="F", help="write the run as one page to this file")
     add_results_argument(parser)
     parser.epilog = EPILOG + exits.table()
 
@@ -63,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_results_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--results",
-        type=Path,
+        type=named_path,
         default=Path(store.DEFAULT_DIRECTORY),
         metavar="DIR",
         help="results store (default: ./%(default)s)",
@@ -134,8 +136,9 @@ def check(args: argparse.Namespace) -> Order:
     workers = provenance.cores() if args.workers is None else args.workers
     if not 1 <= workers <= MAX_WORKERS:
         raise exits.InputError(f"-n is {workers}, allowed are 1 to {MAX_WORKERS} worker processes")
-    if args.limit < 1:
-        raise exits.InputError(f"--limit is {args.limit}, allowed is a positive number of seconds")
+    limit = SECONDS_A_CASE if args.limit is None else args.limit
+    if limit < 1:
+        raise exits.InputError(f"--limit is {limit}, allowed is a positive number of seconds")
     files = {f"--{field}": getattr(args, field) for field in ("json", "junit", "html")}
     for field, file in files.items():
         document.check_output(field, file)
@@ -143,7 +146,7 @@ def check(args: argparse.Namespace) -> Order:
     paths = registry.choose(args.path, trees_of(args))
     ledger.load()
     store.check_directory("--results", args.results)
-    return Order(paths, tuple(dict.fromkeys(args.suite)), args.cases, workers, args.limit)
+    return Order(paths, tuple(dict.fromkeys(args.suite)), args.cases or "smoke", workers, limit)
 
 
 def conclude(

@@ -198,6 +198,24 @@ def _fp32norm(asked: Asked) -> Drawn:
     return Drawn(_natural(asked).q, k, weight, torch.full((DIM,), -1.0 - more))
 
 
+def _offset(asked: Asked) -> Drawn:
+    """All columns of a key are M, but five or six are M + 1; M is 182 to 250, times 2^n.
+
+    Sums, squares and centred squares are exact in any order. The square of the mean is not: it loses 25 or
+    28 of 16384, where the variance is 5 * 123 or 6 * 122 of 16384, so their difference is off by 4 %.
+    """
+    weight, bias = _parameters(asked.seed)
+
+    def keys(count: int) -> Tensor:
+        level = 182.0 + noise.below(asked.seed, "writer/level", (count, 1), 69)
+        raised = noise.octets(asked.seed, "writer/raised", (count, DIM)).argsort(dim=1, stable=True)
+        power = torch.exp2(noise.below(asked.seed, "writer/power", (count, 1), 8) - 2.0)
+        more = 5 + torch.arange(count)[:, None] % 2
+        return ((level + (raised < more)) * power).bfloat16()
+
+    return Drawn(_natural(asked).q, decided(keys, asked.rows, weight, bias), weight, bias)
+
+
 MAKERS: Mapping[str, Callable[[Asked], Drawn]] = {
     "natural": _natural,
     "spread": _spread,
@@ -207,4 +225,6 @@ MAKERS: Mapping[str, Callable[[Asked], Drawn]] = {
     "special": _special,
     "onehot": _onehot,
     "fp32norm": _fp32norm,
+    "offset": _offset,
+    "far": _spread,
 }

@@ -31,7 +31,7 @@ class Placement:
 
 
 def place(lengths: tuple[int, ...], style: str, seed: int) -> Placement:
-    """Give every sequence its pages. ``style``: a table style of ``harness.case.cases.TABLES``."""
+    """Give every sequence its pages. ``style``: a table style of ``harness.case.suite.TABLES``."""
     pages = [-(-length // PAGE) for length in lengths]
     total = sum(pages)
     blocks = total + POISON_PAGES

@@ -77,6 +77,11 @@ def padding_with_a_score(request: asked.PackCandidates) -> Outcome:
     return Outcome((torch.where(ids >= 0, scores, first), ids))
 
 
+def end_of_the_keys(request: asked.PackCandidates) -> Outcome:
+    """The first id past the rank's keys is taken for a key."""
+    return sharding.pack_candidates(replace(request, lengths=request.lengths + 1))
+
+
 def ids_packed_first(request: asked.MergeCandidates) -> Outcome:
     """Counts the valid ids of a rank, and takes as many from the front."""
     count = (request.ids >= 0).sum(2, keepdim=True)
@@ -97,6 +102,29 @@ def own_first(request: asked.MergeCandidates) -> Outcome:
     best = scores.masked_fill(ids < 0, -torch.inf).sort(dim=1, descending=True, stable=True).indices
     taken = ids.gather(1, best)[:, : request.k]
     return Outcome(torch.nn.functional.pad(taken, (0, request.k - taken.shape[1]), value=-1))
+
+
+def id_in_the_score(request: asked.MergeCandidates) -> Outcome:
+    """Score and id in one number that has ten bits for the id."""
+    scores, ids = (part.transpose(0, 1).flatten(1) for part in (request.scores, request.ids))
+    return Outcome(torch.take_along_dim(ids, _packed(scores, ids.long(), ids < 0, request.k), dim=1))
+
+
+def column_in_the_score(request: asked.MergeColumns) -> Outcome:
+    """The same with two bits for the column."""
+    scores = request.scores.transpose(0, 1).flatten(1)
+    columns = torch.arange(scores.shape[1]).expand_as(scores)
+    padding = scores == -torch.inf
+    taken = _packed(scores, columns << 8, padding, request.k)
+    return Outcome(torch.take_along_dim(columns.masked_fill(padding, -1), taken, dim=1).to(torch.int32))
+
+
+def _packed(scores: Tensor, names: Tensor, padding: Tensor, k: int) -> Tensor:
+    """Places of the k largest by a number of score and name, those of padding last."""
+    bits = scores.view(torch.int32).long()
+    order = torch.where(bits < 0, -(1 << 31) - bits, bits)
+    key = (order * (1 << 10) - names).masked_fill(padding, torch.iinfo(torch.int64).min)
+    return key.sort(dim=1, descending=True).indices[:, :k]
 
 
 def by_process(request: asked.MergeColumns) -> Outcome:
@@ -205,10 +233,13 @@ FAULTS: Mapping[str, Mapping[type, Answer]] = {
     "gather-order": {asked.PackCandidates: rank_major_ids},
     "gather-order-back": {asked.GlobalPositions: shifted},
     "padding-with-a-score": {asked.PackCandidates: padding_with_a_score},
+    "one-key-too-many": {asked.PackCandidates: end_of_the_keys},
     "merge-drops-interleaved-padding": {asked.MergeCandidates: ids_packed_first},
     "merge-fills-with-key-0": {asked.MergeCandidates: padding_as_candidate},
     "merge-unstable": {asked.MergeCandidates: own_first},
     "merge-unstable-columns": {asked.MergeColumns: by_process},
+    "id-in-the-score": {asked.MergeCandidates: id_in_the_score},
+    "column-in-the-score": {asked.MergeColumns: column_in_the_score},
     "columns-of-the-neighbour": {asked.LocaliseColumns: neighbours_columns},
     "global-id-local-table": {asked.LocaliseIds: global_ids_in_the_local_table},
     "filter-without-owner": {asked.LocaliseIds: every_id_is_its_own},

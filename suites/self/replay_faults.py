@@ -15,7 +15,8 @@ from harness.paths.requests import publishing as publish
 from harness.paths.requests import replaying as asked
 from harness.paths.requests.replaying import Step
 from harness.replay.calls import CaptureRefused
-from oracles import schedule
+from oracles import schedule, topk
+from oracles.windows import Windows, decode_windows
 
 Table = dict[type, Callable[[Any], Outcome]]
 
@@ -94,6 +95,30 @@ def selecting_nothing(step: Step) -> Callable[[], None]:
     return run
 
 
+def selecting_the_last_of_equals(step: Step) -> Callable[[], None]:
+    """Equal scores go to the largest positions."""
+
+    def run() -> None:
+        replaying.step(step)
+        rows, width = decode_windows(step.context_lens, step.next_n), step.out.shape[1]
+        turned = Windows(rows.seq, width - rows.end.clamp(min=0), width - rows.start)
+        ids = topk.topk(step.out.flip(1), turned, step.selected.shape[1], stable=True).ids
+        step.selected.copy_(torch.where(ids >= 0, width - 1 - ids, ids))
+
+    return run
+
+
+def dropping_minus_infinities(step: Step) -> Callable[[], None]:
+    """A visible minus infinity is taken for a column outside the window."""
+
+    def run() -> None:
+        replaying.step(step)
+        lost = step.out.gather(1, step.selected.long().clamp(min=0)) == -torch.inf
+        step.selected.masked_fill_(lost, -1)
+
+    return run
+
+
 def scoring_dead_rows(step: Step) -> Callable[[], None]:
     """Dead rows of a bucket are scored too: something lands in their rows."""
 
@@ -162,6 +187,8 @@ FAULTS: dict[str, Table] = {
     "tables-of-the-capture": captures(with_old_tables),
     "selection-of-the-capture": captures(selecting_by_old_lengths),
     "selection-missing": captures(selecting_nothing),
+    "ties-to-the-last": captures(selecting_the_last_of_equals),
+    "minus-infinity-is-padding": captures(dropping_minus_infinities),
     "dead-rows-scored": captures(scoring_dead_rows),
     "schedule-in-a-copy": {publish.Publish: another_buffer},
     "windows-in-a-copy": {publish.PublishWindows: another_windows_buffer},

@@ -7,13 +7,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from harness.ab import compare, seen, text
+from harness.ab import compare, seen, show, text
 from harness.ab.tape import Tape, bytes_of, filled_memory, inputs_of, outputs
 from harness.command.cli_ab import exit_code
 from harness.exits import AGREE, DIFFER, ERROR, UNPROVEN
@@ -26,6 +26,8 @@ from harness.paths.base import Outcome, Unsupported
 @dataclass(frozen=True)
 class Ask:
     """A request of these tests."""
+
+    written: ClassVar[tuple[str, ...]] = ("out",)
 
     x: Tensor
     how: str = "twice"
@@ -356,8 +358,11 @@ def test_notes_about_text() -> None:
 # the exit code
 
 
-def case(status: str) -> compare.Compared:
-    return compare.Compared("some-case", status)
+def case(status: str, suite: str = "schedule") -> compare.Compared:
+    return compare.Compared(f"{suite}-{IDS[suite]}", status)
+
+
+IDS = {"schedule": "n1-ctx1-u0-l0", "pool": "layers2-page64-blocks1-d128"}
 
 
 CHANGED = [compare.Change("signature of f: default of b was 1, is 2")]
@@ -379,3 +384,31 @@ CHANGED = [compare.Change("signature of f: default of b was 1, is 2")]
 def test_the_exit_code(statuses: list[str], changes: list[Any], whole: bool, code: int) -> None:
     """A difference first, then what could not run, then what proves nothing."""
     assert exit_code([case(status) for status in statuses], changes, whole=whole) == code
+
+
+def test_a_suite_that_was_named_must_be_compared() -> None:
+    """Another one that has the same bytes does not stand in for it."""
+    found = [case(compare.SAME), case(compare.NOT_ASKED, "pool")]
+    assert exit_code(found, [], whole=True) == AGREE
+    assert exit_code(found, [], whole=True, named=["schedule"]) == AGREE
+    assert exit_code(found, [], whole=True, named=["schedule", "pool"]) == UNPROVEN
+
+
+@pytest.mark.parametrize(
+    ("statuses", "sentence"),
+    [
+        (
+            [compare.NOT_ASKED],
+            "nothing of pool was compared: path aiter has no operation",
+        ),
+        (["unsupported", "unsupported", compare.NEW], "nothing of pool was compared: neither tree answers"),
+        ([compare.NEW], "nothing of pool was compared: only the head answers"),
+        ([], "nothing was compared: no case was asked"),
+    ],
+)
+def test_why_nothing_was_compared_is_one_sentence(statuses: list[str], sentence: str) -> None:
+    """It names the suites of which nothing was, and no other."""
+    found = [case(status, "pool") for status in statuses]
+    assert show.nothing(found, "aiter").startswith(sentence)
+    if found:
+        assert show.nothing([case(compare.SAME), *found], "aiter").startswith(sentence)

@@ -221,6 +221,8 @@ def test_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("verify --capture CAP --suite decode", "--suite means nothing with --capture"),
         ("verify --capture CAP --junit f", "--junit means nothing with --capture"),
         ("verify --capture CAP -n 2", "-n means nothing with --capture"),
+        ("verify --capture CAP --limit 5", "--limit means nothing with --capture"),
+        ("verify --capture CAP --cases smoke", "--cases means nothing with --capture"),
         ("verify --capture CAP --json CAP", "--json CAP is a directory"),
         ("verify --capture CAP/none", "--capture CAP/none is no directory"),
         ("capture-spec --example DIR", "--example expected 2 arguments"),

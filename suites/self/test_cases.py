@@ -11,6 +11,7 @@ from harness.case import case_lists, cases
 from harness.case.case_limits import LAST, LIMITS
 from harness.case.cases import Case, CaseError, parse
 
+REPLAY = "replay-n1-h16-d128-bucket4-v{}-k64-tshuffled-fbytes-s1"
 DECODE = "decode-n4-h32-d128-ctx700,437-tshuffled-u0-l0-fbytes-s1"
 PREFILL = "prefill-h64-d128-ctx700,64-w0@0:690+10,1@37:41-c3-tshuffled-u0-l0-fnatural-s2"
 VARQLEN = "varqlen-h16-d256-ctx5,6-q3,0-p4-ttight-u0-l300-fwide-s1"
@@ -103,23 +104,23 @@ WRONG = {
     DECODE.replace("fbytes", "fnosuch"): "field f",
     DECODE.replace("u0", "u6"): "multiples of n = 4 from 8",
     DECODE.replace("u0", "u4"): "multiples of n = 4 from 8",
-    DECODE.replace("u0", "u8,16"): "field u has 2 members, allowed in suite decode are 1 to 1",
+    DECODE.replace("u0", "u8,16"): "field u has 2 members, allowed in suite decode is 1",
     DECODE.replace("l0", "l699"): "field l is 699, allowed are 0 and 700",
     DECODE.replace("l0", "l1048577"): "field l",
     DECODE.replace("s1", "s2147483648"): "field s",
-    DECODE.replace("s1", "s-1"): "no number is negative",
+    DECODE.replace("s1", "s-1"): "field s is '-1', allowed are 0 to 2147483647 (whole numbers)",
     PREFILL.replace("1@37:41", "1@41:37"): "field w is 41:37",
     PREFILL.replace("1@37:41", "1@37:65"): "field w is 37:65 in row 10, allowed are 0 <= start <= end <= 64",
-    PREFILL.replace("1@37:41", "2@37:41"): "field w names sequence 2 in row 10, allowed are 0 to 1",
+    PREFILL.replace("1@37:41", "2@37:41"): "field w names sequence 2 in row 10, allowed are 0 and 1",
     PREFILL.replace(
         "w0@0:690+10,1@37:41", "w1@37:41,0@0:690"
-    ): "field w names sequence 0 in row 1, allowed are 1 to",
+    ): "field w names sequence 0 in row 1, allowed is 1 (in order)",
     PREFILL.replace("1@37:41", "1@37"): "SEQ@START:END",
     PREFILL.replace("1@37:41", "1@37:41+0"): "field w has a window of 0 rows",
     PREFILL.replace("1@37:41", "1@37:41+99999999"): "field w has a window of 99999999 rows",
     PREFILL.replace("u0", "u10"): "field u is 10, allowed are 0 and 11 (one a row)",
     PREFILL.replace("prefill-", "prefill-n2-"): "'n2' is unknown",
-    VARQLEN.replace("q3,0", "q3"): "field q has 1 members, allowed is one a sequence, 2 as in ctx",
+    VARQLEN.replace("q3,0", "q3"): "field q has 1 member, allowed is one a sequence, 2 as in ctx",
     VARQLEN.replace("u0", "u6"): "field u is 6",
     IDENTITY.replace("identity-", "identity-n1-"): "exactly one of them",
     IDENTITY.replace("-w0@0:10+3", ""): "exactly one of them",
@@ -129,6 +130,25 @@ WRONG = {
     "quantise-r5-d128-faddress-s1": "allowed in suite quantise are",
     "quantise-r0-d128-fwide-s1": "field r is 0",
     "quantise-r65536-d256-fwide-s1-s1": "twice",
+    "decode-1": "field '1' is unknown",
+    "dcp-decod-world2": "suite is 'dcp-decod', allowed are quantise",
+    DECODE.replace("n4", "n-4"): "field n is '-4', allowed are 1 to 8 (whole numbers)",
+    DECODE.replace("fbytes", "fbytes-1"): "field f is 'bytes-1', allowed in suite decode are bytes",
+    DECODE.replace("ctx700,437", "ctx700,x"): "field ctx has a member 'x', allowed are 0 to 1048576",
+    PREFILL.replace("1@37:41", "1@-7:41"): "field w has '1@-7:41', allowed is SEQ@START:END",
+    "pool-layers2-page64-blocks3-d64": "field d is 64, allowed are 128 and 256",
+    "pool-layers2-page24-blocks3-d128": "field page is 24, allowed are multiples of 16 from 16 to 1024",
+    "topk-n0-ctx9-k1-stable0-l0-fties-s1": "field n is 0, allowed are 1 to 8",
+    "topk-n1-ctx9-k1-stable2-l0-fties-s1": "field stable is 2, allowed are 0 and 1",
+    "writer-r9-h16-d128-pairneox-all0-p-1-fspread-s1": "field p is '-1', allowed are 0 to 4096",
+    "writer-r9-h16-d64-pairneox-all0-p1-fspread-s1": "field d is 64, allowed in suite writer is 128",
+    "gate-ruledsa-ask-k1-d128-h64-kpool0-chipgfx950": "field ask is '', allowed are fp4, fp8, bf16, none",
+    "gate-ruledsa-askfp4-kx-d128-h64-kpool0-chipgfx950": "field k is 'x', allowed in suite gate are 0 to",
+    REPLAY.format("5,y_4"): "field v has a member 'y', allowed are 0 to 1048575 (whole numbers)",
+    REPLAY.format("5_1048576"): "field v is 1048576, allowed are 0 to 1048575",
+    REPLAY.format("5x9999_4"): "field v repeats a value '9999' times, allowed are 1 to 4096",
+    REPLAY.format("5_4").replace("shuffled", "far"): "field t is 'far', allowed in suite replay are shuffled",
+    "speculative-n4-h16-d128-ctx5-steps3-ub2-tshuffled-fbytes-s2": "field ub is 2, allowed is 1 (one",
 }
 
 
@@ -149,7 +169,7 @@ def test_either_side_of_every_limit() -> None:
         ("ctx", "schedule-n1-ctx{}-u0-l0"),
         ("u", "schedule-n1-ctx0-u{}-l0"),
     ):
-        low, high = LIMITS[name]
+        low, high = LIMITS[name][0], LIMITS[name][-1]
         for value in (low, high):
             parse(text.format(value))
         with pytest.raises(CaseError):
@@ -186,11 +206,11 @@ def test_reading_ids_needs_no_torch() -> None:
     [
         ("decode-n1-h16-d64-ctx9-tshuffled-u0-l0-fbytes-s1", "field d is 64, allowed are 128 and 256"),
         ("decode-n1-h256-d128-ctx9-tshuffled-u0-l0-fbytes-s1", "field h is 256, allowed are multiples of 16"),
-        ("decode-n1-h16-d128-ctx-9-tshuffled-u0-l0-fbytes-s1", "no number is negative"),
+        ("decode-n1-h16-d128-ctx-9-tshuffled-u0-l0-fbytes-s1", "field ctx has a member '-9'"),
         ("varqlen-h16-d128-ctx2-q0-p0-tshuffled-u0-l0-fbytes-s1", "fields q and p ask for no row"),
         (
             "prefill-h16-d128-ctx9,9-w1@0:1,0@0:1-c0-tshuffled-u0-l0-fbytes-s1",
-            "allowed are 1 to 1 (in order)",
+            "allowed is 1 (in order)",
         ),
         ("gate-ruledsa-askfp4-k2048-d128-h64-kpool0", "field chip"),
     ],

@@ -145,7 +145,7 @@ def test_a_shard_is_what_the_definition_says() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"inter": 24}, "field inter is 24, allowed in suite dcp-prefill are divisors of 64"),
+        ({"inter": 24}, "field inter is 24, allowed are 1, 2, 4, 8, 16, 32 and 64"),
         ({"ctx": (0, 0), "w": ((0, 0, 0),)}, "field ctx has no key"),
         (
             {"t": "far"},

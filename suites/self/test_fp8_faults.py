@@ -131,6 +131,22 @@ def folded_twice(weights: Tensor, q_scales: Tensor, scale: float) -> Tensor:
     return eightbit.fold_weights(weights, q_scales, scale) * torch.tensor(scale)
 
 
+def scales_first(weights: Tensor, q_scales: Tensor, scale: float) -> Tensor:
+    """The product of both scales is rounded before the weight comes to it."""
+    return weights.float() * (q_scales * torch.tensor(scale))
+
+
+def weights_scale_first(weights: Tensor, q_scales: Tensor, scale: float) -> Tensor:
+    return weights.float() * torch.tensor(scale) * q_scales
+
+
+def key_scale_first(operands: eightbit_score.Operands) -> Tensor:
+    """Dots are scaled by the key before the ReLU; in float32, as a kernel would."""
+    q, k = (decode(operands.fmt, codes) for codes in (operands.q_codes, operands.k_codes))
+    relu = ((q @ k.T) * operands.k_scales).clamp(min=0)
+    return (operands.weights.unsqueeze(-1) * relu).sum(1)
+
+
 FAULTS: dict[str, Faulty] = {
     "fnuz-read-as-fn": ruled(fmt=lambda fmt: "fn"),
     "fn-read-as-fnuz": ruled(fmt=lambda fmt: "fnuz"),
@@ -143,6 +159,8 @@ FAULTS: dict[str, Faulty] = {
     "weights-scaled-twice": ruled(folded=folded_twice),
     "weights-unscaled": ruled(folded=lambda w, q, scale: eightbit.fold_weights(w, q, 1.0)),
     "query-scale-lost": ruled(folded=lambda w, q, scale: eightbit.fold_weights(w, torch.ones_like(q), scale)),
+    "scales-first": ruled(folded=scales_first),
+    "weights-scale-first": ruled(folded=weights_scale_first),
     "relu-missing": ruled(score=without_relu),
     "relu-after-weight": ruled(score=lambda operands: without_relu(operands, after=True)),
     "window-end-early": ruled(rows=moved(0, -1)),
@@ -179,6 +197,11 @@ def first_red(path: Faulty) -> Verdict | None:
 def test_without_a_fault_all_is_green() -> None:
     """The path that carries the faults agrees when it has none."""
     assert first_red(Faulty(Rules())) is None
+
+
+def test_the_key_scale_may_come_before_the_relu() -> None:
+    """It is positive, so it moves no sign; production's Triton kernels have it there."""
+    assert first_red(ruled(score=key_scale_first)) is None
 
 
 @pytest.mark.parametrize("name", FAULTS)

@@ -75,7 +75,15 @@ FAULTS: dict[str, tuple[GatePath, str]] = {
         ruled(chips=("gfx950", "gfx1250", "gfx90a")),
         "FP4 is taken in spite of gfx1250",
     ),
+    "chips by the start of their name": (
+        ruled(chips=tuple(chip for chip in cases.WORDS["chip"] if chip.startswith("gfx95"))),
+        "FP4 is taken in spite of gfx951",
+    ),
     "chip-probed-for-fp8": (ruled(probes_for_others=True), "the chip is looked up for nothing"),
+    "kpool of 2 and 4 refused only": (
+        broken(Predicate, lambda it, value: given(value) if it.config.get("index_kpool") == 3 else value),
+        "FP4 is taken in spite of kpool",
+    ),
     "kpool of 1 refused": (
         broken(Predicate, lambda it, value: untaken(value) if it.config.get("index_kpool") == 1 else value),
         "FP4 is not taken",
@@ -123,6 +131,10 @@ FAULTS: dict[str, tuple[GatePath, str]] = {
 
 def accepting(by: str, request: Refusal, value: str | None) -> str | None:
     return None if request.by == by else value
+
+
+def given(value: Gated) -> Gated:
+    return replace(value, taken=(True,) * len(value.taken), warnings=())
 
 
 def untaken(value: Gated) -> Gated:
@@ -216,7 +228,10 @@ def test_an_unsupported_refusal_is_no_refusal() -> None:
         ("gate-rulev4-bypage", "field by is 'page', allowed with rule v4 are transfer"),
         ("gate-ruledsa-byluck", "field by is 'luck', allowed are nowriter, prefillcp"),
         ("gate-rulev5-bytransfer", "field rule is 'v5', allowed are dsa, v4"),
-        ("gate-ruledsa-askfp4-k2048-d9999-h64-kpool0-chipgfx950", "field d is 9999, allowed are 0 to 4096"),
+        (
+            "gate-ruledsa-askfp4-k2048-d9999-h64-kpool0-chipgfx950",
+            "field d is 9999, allowed in suite gate are 0",
+        ),
         ("gate-ruledsa-askfp4-k2048-d128-h64-kpool0-chipgfx1", "field chip is 'gfx1', allowed are gfx950"),
         ("gate-ruledsa", "takes field ask"),
     ],

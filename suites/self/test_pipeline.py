@@ -188,6 +188,7 @@ def test_localize_names_the_stage(
         ({"ctx": (66, 1)}, "field ctx has 1, allowed in suite pipeline are lengths from n = 2"),
         ({"ctx": (9000, 3)}, "field ctx sums to 9003 keys, allowed in suite pipeline are at most 8192"),
         ({"inter": 16}, "field inter is 16, allowed is 1 where world is 1"),
+        ({"world": 2, "inter": 5}, "field inter is 5, allowed are 1, 2, 4, 8, 16, 32 and 64"),
         ({"world": 9}, "field world is 9, allowed are 1 to 8"),
         ({"f": "natural"}, "field f is 'natural', allowed in suite pipeline are spread, boundary"),
     ],

@@ -53,6 +53,16 @@ def test_a_run_of_pytest_alone_is_closed_and_summed_up(tmp_path: Path) -> None:
     assert store.load(made).planned == 4
 
 
+def test_a_source_tree_may_be_the_next_word(tmp_path: Path) -> None:
+    """``--aiter DIR`` is an option with its value, not a folder of tests whose conftest is to be loaded."""
+    tree = tmp_path / "tree"
+    (tree / "aiter" / "ops").mkdir(parents=True)
+    (tree / "conftest.py").write_text("raise RuntimeError('the conftest of the tree was loaded')")
+    words = [*PYTEST, "--collect-only", "--path", "aiter", "--aiter", str(tree)]
+    code, out, err = planted.run(tmp_path, words, planted.environment(tmp_path, [0]))
+    assert code == 0 and "tests collected" in out, out + err
+
+
 def test_a_collection_alone_makes_no_run(tmp_path: Path) -> None:
     """Looking at what there is leaves nothing behind."""
     planted.run(tmp_path, [*PYTEST, "--collect-only"], planted.environment(tmp_path, [0]))

@@ -297,10 +297,10 @@ def test_a_form_that_is_lacking_is_said_after_the_other_was_compared() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("pool-layers3-page24-blocks2-d128", "field page is 24, allowed in suite pool are multiples of 16"),
-        ("pool-layers3-page64-blocks2-d192", "field d is 192, allowed in suite pool are 128 and 256"),
+        ("pool-layers3-page24-blocks2-d128", "field page is 24, allowed are multiples of 16 from 16"),
+        ("pool-layers3-page64-blocks2-d192", "field d is 192, allowed are 128 and 256"),
         ("pool-layers0-page64-blocks2-d128", "field layers is 0"),
-        ("pool-layers1024-page1024-blocks16777216-d256", "too large"),
+        ("pool-layers1024-page1024-blocks16777216-d256", "allowed are at most 1125899906842624 bytes"),
     ],
 )
 def test_what_cannot_be_asked(text: str, said: str) -> None:

@@ -205,6 +205,16 @@ def test_negative_slots_are_skipped_whole() -> None:
     assert int((k_codes != 0xAB).any(dim=4).any(dim=(1, 2)).sum()) == 3
 
 
+def test_a_nan_takes_no_part_in_its_groups_scale() -> None:
+    """Production takes the maximum by fmaxf; an infinity still gives 255."""
+    x = noise(25, 2, 128).bfloat16()
+    x[0, 5], x[1, 70] = torch.nan, torch.inf
+    x[1, 40:64] = torch.nan
+    _, scales = quantise(prepare.without_nans(x), PRODUCTION)
+    _, without = quantise(x.masked_fill(x.isnan(), 0.0), PRODUCTION)
+    assert torch.equal(scales, without) and (scales == 255).nonzero().tolist() == [[1, 2]]
+
+
 def test_all_queries_are_computed_on_request_and_keys_still_skipped() -> None:
     """compute_all_q_rope (B16): positions are clamped into the tables, the cache is the same."""
     some, *planes = write(setting(), SLOTS, POSITIONS, compute_all=False)

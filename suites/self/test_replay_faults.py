@@ -81,7 +81,7 @@ def test_contents_that_one_schedule_covers_are_mistrusted() -> None:
         ("v255_3,2,1", "field v has a vector of 3 lengths, allowed are 1 to bucket = 2"),
         ("v255", "field v has one vector, allowed in suite replay are 2 to 64"),
         ("v0_0", "field v has no key"),
-        ("v9_1048576", "field v has a length of 1048576, allowed are 0 to 1048575"),
+        ("v9_1048576", "field v is 1048576, allowed are 0 to 1048575"),
     ],
 )
 def test_a_case_that_cannot_be_is_refused(text: str, said: str) -> None:
@@ -89,8 +89,19 @@ def test_a_case_that_cannot_be_is_refused(text: str, said: str) -> None:
         parse(SMALL.replace("v255,9_257_1,258", text))
 
 
+def test_contents_about_ties_have_them_where_they_matter() -> None:
+    """A third of the keys sinks: cuts lie among minus infinities; with one key in a row they do not."""
+    text = SMALL.replace("fbytes", "fsunk").replace("k8", "k200")
+    verdict = runner.run(parse(text), OraclePath(), Ledger())
+    assert verdict.status is Status.AGREE and verdict.facts["ties at a cut of minus infinity"] > 0
+    verdict = runner.run(parse(text.replace("k200", "k1")), OraclePath(), Ledger())
+    assert (
+        verdict.status is Status.MISTRUSTED and "no cut lies among scores of minus infinity" in verdict.reason
+    )
+
+
 def test_far_tables_are_refused() -> None:
-    with pytest.raises(CaseError, match="field t is far, allowed in suite replay are shuffled"):
+    with pytest.raises(CaseError, match="field t is 'far', allowed in suite replay are shuffled"):
         parse(SMALL.replace("tshuffled", "tfar"))
 
 

@@ -294,6 +294,13 @@ def test_a_case_without_a_key_is_refused() -> None:
         parse("topk-n1-ctx0,0-k8-stable0-l0-fties-s1")
 
 
+def test_more_cells_than_can_be_sorted_soon_are_refused() -> None:
+    with pytest.raises(
+        CaseError, match=r"rows \* max_seq_len is 427819008, allowed in suite topk are at most"
+    ):
+        parse("topk-n8-ctx0x50,1-k2-stable0-l1048576-fties-s1")
+
+
 @pytest.mark.parametrize("stable", (True, False))
 @pytest.mark.parametrize("k", (1, 3, 8, 17))
 def test_the_in_tree_kernel_selects_what_is_allowed(k: int, stable: bool) -> None:

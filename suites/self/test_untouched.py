@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any, get_type_hints
 
 import pytest
 import torch
@@ -13,11 +16,13 @@ from harness.case.cases import parse
 from harness.checks import untouched
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status
+from harness.paths import requests
 from harness.paths.base import Outcome
 from harness.paths.oracle import OraclePath
 from harness.paths.requests.scoring import DecodeScores, PrefillSchedule
 from harness.paths.requests.writing import WriteKeys
 
+PREFIX = f"{requests.__name__}."
 CASE = "decode-n2-h16-d128-ctx70,300-tstrided-u8-l0-fbytes-s1"
 
 
@@ -74,6 +79,45 @@ def test_one_element_of_any_stride_has_a_digest(dtype: torch.dtype) -> None:
         "row_start",
         "row_end",
     ]
+
+
+HELD = {"Gated", "Launched", "Place", "Planes", "Step"}
+"""Classes beside the requests that are parts of requests or of answers."""
+
+
+def request_classes() -> Iterator[type]:
+    for module in map(import_module, (found.name for found in iter_modules(requests.__path__, PREFIX))):
+        yield from (
+            kind for kind in vars(module).values() if getattr(kind, "__module__", "") == module.__name__
+        )
+
+
+KINDS = sorted((kind for kind in request_classes() if is_dataclass(kind)), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.__name__ not in HELD])
+def test_every_request_says_what_is_written(kind: type) -> None:
+    """In its own body, by names of its fields or of the fields of what it holds."""
+    hints = get_type_hints(kind)
+    names = {name for held in hints.values() if is_dataclass(held) for name in get_type_hints(held)}
+    assert set(vars(kind)["written"]) <= names | hints.keys() - {"written"}
+
+
+def test_every_request_is_looked_at() -> None:
+    """What a path answers is among the classes above, and they are not parts of something."""
+    answered = {kind.__name__ for kind in OraclePath().table}
+    assert answered < {kind.__name__ for kind in KINDS} - HELD and len(answered) > 40
+
+
+def test_a_request_that_does_not_say_it_cannot_be_asked() -> None:
+    """It is an error of its first case, not a request whose every tensor may be written."""
+
+    @dataclass(frozen=True)
+    class Silent:
+        x: torch.Tensor
+
+    with pytest.raises(AttributeError, match="written"):
+        untouched.digests(Silent(torch.zeros(1)))
 
 
 def test_planes_to_write_may_change() -> None:

@@ -26,6 +26,7 @@ from suites.self.writer_faulty import FaultyWriter
 
 PADDED = "writer-r6-h16-d128-pairneox-all0-p2-fspread-s1"
 OPEN = "writer-r7-h16-d128-pairneox-all1-p3-fnatural-s48"
+FAR = "writer-r6-h16-d128-pairneox-all0-p0-ffar-s1"
 SPECIAL = "writer-r10-h16-d128-pairneox-all0-p0-fspecial-s3"
 Answer = Callable[[WriteTokens], Any]
 
@@ -172,24 +173,24 @@ def test_a_byte_that_is_not_open_must_be_right() -> None:
 # NaN and infinity
 
 
-def test_either_reading_of_a_nan_is_taken_and_named() -> None:
-    """The oracle's is the specification's, the in-tree one production's."""
-    verdict = judged(SPECIAL, by_oracle.write_tokens)
-    assert verdict.status is Status.AGREE and verdict.facts["NaN in a group"] == "scale 255"
-    verdict = judged(SPECIAL, in_tree.write_tokens)
-    assert verdict.status is Status.AGREE and verdict.facts["NaN in a group"] == "left out of the maximum"
+@pytest.mark.parametrize("write", (by_oracle.write_tokens, in_tree.write_tokens))
+def test_a_nan_is_left_out_of_its_groups_maximum(write: Answer) -> None:
+    verdict = judged(SPECIAL, write)
+    assert verdict.status is Status.AGREE, verdict.text()
     assert verdict.facts["groups with a NaN"] > 0
 
 
-def test_both_readings_at_once_are_a_difference() -> None:
-    """Queries by one and keys by the other."""
+def test_a_nan_that_spoils_its_group_is_a_difference() -> None:
+    """Scale 255 where the others have one of their own."""
 
-    def mixed(asked: WriteTokens) -> None:
+    def spoil(asked: WriteTokens) -> None:
         by_oracle.write_tokens(asked)
-        in_tree.write_tokens(replace(asked, k_codes=asked.k_codes.clone(), k_scales=asked.k_scales.clone()))
+        lost = asked.q.isnan() & (asked.slots >= 0)[:, None, None]
+        row, head, column = next(spot for spot in lost.nonzero().tolist() if spot[2] >= 64)
+        asked.q_scales[row, 0, column // 32, head % 16, head // 16] = 255
 
-    verdict = judged(SPECIAL, mixed)
-    assert (verdict.status, verdict.reason) == (Status.DIFFER, "nan-rules-mixed")
+    verdict = judged(SPECIAL, spoil)
+    assert verdict.status is Status.DIFFER and verdict.where["tensor"] == "q_scales"
 
 
 def test_the_neighbours_of_a_nan_must_be_right() -> None:
@@ -268,6 +269,29 @@ def test_a_slot_that_nobody_has_must_stay() -> None:
     verdict = judged(PADDED, spoilt(spoil))
     assert verdict.where["written by row"] == "none, it must stay as it was"
     assert verdict.pattern == "all in slots that no row has, in the first page"
+
+
+def test_far_slots_are_far_and_named_as_they_were_given() -> None:
+    """Past 2^16 and 2^25, pages past byte 2^31; the place of a difference is the path's own."""
+    given: list[WriteTokens] = []
+
+    def spoil(request: WriteTokens) -> None:
+        given.append(request)
+        slot = int(request.slots.max())
+        request.k_codes[slot // 64, 0, 1, slot % 64, 3] ^= 0x80
+
+    verdict = judged(FAR, spoilt(spoil))
+    slots = given[0].slots[given[0].slots >= 0]
+    assert slots.max() * 64 >= 1 << 31 and bool(((slots >= 1 << 16) & (slots < 1 << 17)).any())
+    assert given[0].k_codes.is_contiguous() and len(given[0].k_codes) > 1 << 19
+    where = verdict.where
+    assert verdict.status is Status.DIFFER and verdict.count == 1
+    assert (where["block"], where["slot"]) == divmod(int(slots.max()), 64)
+
+    def queries(request: WriteTokens) -> None:
+        request.q_codes[0, 0, 0] ^= 1
+
+    assert judged(FAR, spoilt(queries)).where["slot of the row"] == int(given[0].slots[0])
 
 
 def test_few_codes_are_mistrusted(monkeypatch: pytest.MonkeyPatch) -> None:

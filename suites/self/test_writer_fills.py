@@ -115,6 +115,16 @@ def test_fp32norm_is_lost_in_bfloat16() -> None:
         assert bool(((wrong - right)[plus].abs() > 0.0002).all())
 
 
+def test_offset_keys_lose_their_variance_in_a_difference_of_squares() -> None:
+    """Every sum is a float32 in any order, so what is lost is lost in the square of the mean."""
+    key = drawn("offset").k.float()
+    mean = key.mean(1)
+    right = (key - mean[:, None]).square().mean(1)
+    assert torch.equal(right, key.double().var(1, correction=0).float())
+    wrong = ((key.square().mean(1) - mean.square() - right).abs() / right).sort().values
+    assert wrong[0] > 0.038 and wrong[-1] < 0.041
+
+
 def test_special_values_are_in_queries_keys_and_weights() -> None:
     made = drawn("special")
     assert made.q.isnan().any() and made.q.isinf().any()
@@ -145,6 +155,18 @@ def test_pages_that_must_stay_are_nobodys(seed: int) -> None:
         assert case.p == int((made.slots[case.r :] == -1).sum())
 
 
+def test_even_seeds_have_gaps_that_no_two_strides_share() -> None:
+    """A stride taken for another one, or for a packed one, reads a NaN or another head."""
+    _, made = built(s=2)
+    row, head, _ = made.q.stride()
+    assert head > 128 and row > made.q.shape[1] * head
+    assert made.cos.stride(0) != made.sin.stride(0) and min(made.cos.stride(0), made.sin.stride(0)) > 32
+    assert made.k.stride(0) > 128 and made.weights.stride(0) > made.weights.shape[1]
+    assert made.q.as_strided((1,), (1,), 128).isnan().all()
+    _, packed = built(s=1)
+    assert packed.q.is_contiguous() and packed.k.is_contiguous()
+
+
 def test_positions_cover_the_ends_and_nonsense() -> None:
     _, made = built()
     kept = made.slots >= 0
@@ -167,7 +189,7 @@ def test_buffers_hold_noise_before() -> None:
         ({"d": 256}, "field d is 256, allowed in suite writer is 128"),
         ({"r": 4096, "p": 1}, r"r \+ p is 4097, allowed in suite writer are at most 4096 rows"),
         ({"h": 24}, "field h is 24, allowed are multiples of 16"),
-        ({"all": 2}, "field all is 2, allowed are 0 to 1"),
+        ({"all": 2}, "field all is 2, allowed are 0 and 1"),
         ({"pair": "gptj"}, "field pair is 'gptj', allowed are neox, interleaved"),
         ({"f": "wide"}, "field f is 'wide', allowed in suite writer are natural"),
     ],

@@ -299,6 +299,8 @@ def test_a_nan_is_left_out_of_the_maximum() -> None:
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "dim": ({"q": torch.zeros(1, 16, 256).bfloat16()}, "128 columns"),
     "heads": ({"q": torch.zeros(1, 24, 128).bfloat16()}, "multiples of 16 heads"),
+    "positions": ({"positions": torch.tensor([7]).int()}, "positions is torch.int32, allowed is torch.int64"),
+    "slots": ({"slots": torch.tensor([7]).int()}, "slots is torch.int32, allowed is torch.int64"),
     "position": ({"positions": torch.tensor([4096])}, "positions has a value outside 0 to 4095"),
     "slot": ({"slots": torch.tensor([128])}, "allowed are slots below 128"),
     "pairing": ({"pairing": "gptj"}, "pairing is 'gptj', allowed are neox, interleaved"),

@@ -55,6 +55,10 @@ class FaultyWriter(OraclePath):
     weights: Callable[[WriteTokens], Tensor] = lambda asked: asked.weights
     every: Callable[[bool], bool] = bool
     clamps: bool = True
+    drops_nans: bool = True
+    moments: bool = False
+    queries: Callable[[WriteTokens], Tensor] = lambda asked: asked.q
+    sines: Callable[[WriteTokens], Tensor] = lambda asked: asked.sin
     pads: int = 0
     transposed: bool = False
     groups: Callable[[Tensor], Tensor] = same
@@ -80,8 +84,8 @@ class FaultyWriter(OraclePath):
         table = asked.cos.shape[0]
         place = int(asked.positions[row]) + self.shift
         place = min(max(place, 0), table - 1) if self.clamps else place % table
-        cos, sin = asked.cos[place].float(), asked.sin[place].float()
-        codes, scales = self.quantised(self.rotate(asked.q[row].float(), cos, sin, asked.pairing))
+        cos, sin = asked.cos[place].float(), self.sines(asked)[place].float()
+        codes, scales = self.quantised(self.rotate(self.queries(asked)[row].float(), cos, sin, asked.pairing))
         asked.q_codes[row] = codes
         self.write_query_scales(asked.q_scales[row, 0], scales)
         asked.weights_out[row] = self.weights(asked)[row]
@@ -89,7 +93,10 @@ class FaultyWriter(OraclePath):
             return
         key = asked.k[row].float()
         centred = key - key.mean()
-        root = torch.rsqrt((centred * centred).sum() / self.variance + self.eps(asked.epsilon))
+        variance = (centred * centred).sum() / self.variance
+        if self.moments:
+            variance = (key * key).mean() - key.mean() * key.mean()
+        root = torch.rsqrt(variance + self.eps(asked.epsilon))
         weight, bias = (part.to(self.norm_dtype).float() for part in (asked.norm_weight, asked.norm_bias))
         normal = self.normal(centred * root * weight + bias).float()
         codes, scales = self.quantised(self.rotate(normal[None], cos, sin, asked.pairing))
@@ -110,7 +117,9 @@ class FaultyWriter(OraclePath):
         return x
 
     def quantised(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        codes, scales = formats.quantise(x, self.rule)
+        codes, scales = formats.quantise(
+            x.nan_to_num(0.0, torch.inf, -torch.inf) if self.drops_nans else x, self.rule
+        )
         low, high = codes[:, 0::2], codes[:, 1::2]
         return (high | low << 4 if self.high_first else low | high << 4), self.groups(scales)
 
@@ -156,6 +165,26 @@ def also_at(slot: int) -> Callable[[WriteTokens], None]:
     return copied
 
 
+def packed_heads(asked: WriteTokens) -> Tensor:
+    """Heads are taken to lie one after the other."""
+    return asked.q.as_strided(asked.q.shape, (asked.q.stride(0), 128, 1))
+
+
+def packed_rows(asked: WriteTokens) -> Tensor:
+    """Rows are taken to begin where the heads of the row before end."""
+    head = asked.q.stride(1)
+    return asked.q.as_strided(asked.q.shape, (asked.q.shape[1] * head, head, 1))
+
+
+def rows_of_cos(asked: WriteTokens) -> Tensor:
+    """The rows of sin are taken to lie as far apart as those of cos."""
+    return asked.sin.as_strided(asked.sin.shape, asked.cos.stride())
+
+
+def sixteen_bits(asked: WriteTokens) -> Tensor:
+    return torch.where(asked.slots < 0, asked.slots, asked.slots & 0xFFFF)
+
+
 def wild(asked: WriteTokens) -> None:
     """One byte of a page that no row names."""
     asked.k_scales[-1, 0, 3, 63] ^= 1
@@ -180,6 +209,9 @@ TURNED = "writer-r12-h16-d128-pairinterleaved-all0-p0-fonehot-s6"
 QUIET = "writer-r8-h16-d128-pairinterleaved-all1-p2-fquiet-s8"
 ZERO = "writer-r9-h16-d128-pairneox-all0-p0-fzero-s9"
 NORM = "writer-r6-h128-d128-pairinterleaved-all1-p2-ffp32norm-s11"
+SPECIAL = "writer-r15-h16-d128-pairneox-all0-p1-fspecial-s10"
+OFFSET = "writer-r16-h16-d128-pairinterleaved-all0-p0-foffset-s14"
+FAR = "writer-r12-h16-d128-pairneox-all0-p2-ffar-s15"
 
 
 def ruled(**changes: Any) -> FaultyWriter:
@@ -211,6 +243,7 @@ FAULTS: dict[str, Shown] = {
     "norm-eps": Shown(FaultyWriter(eps=lambda eps: 1e-5), NORM, "k_codes", "eps is 1e-5"),
     "norm-no-eps": Shown(FaultyWriter(eps=lambda eps: 0.0), QUIET, "k_scales", "there is no eps"),
     "norm-bf16": Shown(FaultyWriter(norm_dtype=torch.bfloat16), NORM, "k_scales", "rounded to bfloat16"),
+    "norm-moments": Shown(FaultyWriter(moments=True), OFFSET, "k_codes"),
     "norm-not-rounded": Shown(FaultyWriter(normal=same), BOUNDARY, "k_codes"),
     "pad-row-garbage": Shown(
         FaultyWriter(every=lambda every: False), ALL, "q_scales", "rows without a slot: left out"
@@ -239,5 +272,11 @@ FAULTS: dict[str, Shown] = {
     "spare-page": Shown(
         FaultyWriter(after=wild), SPREAD, "k_scales", "slots that no row has, in the last page"
     ),
+    "query-head-stride": Shown(FaultyWriter(queries=packed_heads), ALL, "q_scales"),
+    "query-row-stride": Shown(FaultyWriter(queries=packed_rows), ALL, "q_scales"),
+    "sin-row-stride": Shown(FaultyWriter(sines=rows_of_cos), ALL, "q_scales"),
+    "slots-in-16-bits": Shown(FaultyWriter(slots=sixteen_bits), FAR, "k_scales", "nothing was written"),
+    "slots-in-float32": Shown(FaultyWriter(slots=lambda asked: asked.slots.float().long()), FAR, "k_scales"),
+    "nan-in-the-maximum": Shown(FaultyWriter(drops_nans=False), SPECIAL, "q_scales"),
     "rows-past-the-slots": Shown(FaultyWriter(cuts=True), SPREAD, "q_codes"),
 }

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from harness.case.case_limits import CaseError
 from harness.case.lists.common import ROUND_TABLES
-from harness.case.suite import Suite, only
-
-if TYPE_CHECKING:
-    from harness.case.cases import Case
-
-PAGE = 64
-STYLES = ("shuffled", "tight", "wide", "strided", "identity")
+from harness.case.suite import NEAR, Suite, only
 
 SMOKE = (
     "dcp-decode-world1-inter1-exids-n4-h32-d128-ctx300,64,5,0-k64-tshuffled-fbytes-s1",
@@ -58,22 +50,12 @@ def full() -> Iterator[str]:
     yield "dcp-decode-world8-inter16-exids-n4-h64-d128-ctx8200,4097,2047-k2048-tshuffled-fnatural-s610"
 
 
-def check(case: Case) -> None:
-    """What the exchange needs beyond the fields' own ranges. Raises `CaseError`."""
-    if PAGE % case.inter:
-        raise CaseError(
-            f"field inter is {case.inter}, allowed are divisors of {PAGE}, so that pages hold whole turns"
-        )
-    if case.t not in STYLES:
-        raise CaseError(f"field t is {case.t!r}, allowed in suite dcp-decode are {', '.join(STYLES)}")
-
-
 SUITE = Suite(
     name="dcp-decode",
     about="decode over shards in processes of their own: local scores, exchange, merge",
     kinds={"decode": ("world", "inter", "ex", "n", "h", "d", "ctx", "k", "t", "f", "s")},
     smoke=SMOKE,
     full=full,
+    tables=NEAR,
     fills=only("bytes", "natural", "address", "ties", "boundary"),
-    check=check,
 )

@@ -13,6 +13,9 @@ from oracles.gate import REFUSALS
 if TYPE_CHECKING:
     from harness.case.cases import Case
 
+CHIPS = ("gfx950", "gfx951", "gfx942", "gfx1250", "gfx90a")
+"""No gfx951 has been built: it stands for the next of the family, taken by who looks at a name's start."""
+
 RIGHT = {"ask": "fp4", "k": 2048, "d": 128, "h": 64, "kpool": 0, "chip": "gfx950"}
 """An indexer that FP4 is taken for."""
 
@@ -32,6 +35,7 @@ EDGES: tuple[dict[str, int | str], ...] = (
     {"kpool": 2},
     {"kpool": 3},
     {"kpool": 4},
+    {"chip": "gfx951"},
     {"chip": "gfx942"},
     {"chip": "gfx1250"},
     {"chip": "gfx90a"},
@@ -45,6 +49,7 @@ EDGES: tuple[dict[str, int | str], ...] = (
 """One thing changed at a time, either side of every edge of the table; then two."""
 V4_EDGES: tuple[dict[str, int | str], ...] = (
     {},
+    {"chip": "gfx951"},
     {"chip": "gfx942"},
     {"chip": "gfx1250"},
     {"chip": "gfx90a"},
@@ -81,7 +86,7 @@ def full() -> Iterator[str]:
         case = _predicate("dsa", dict(zip(values, chosen, strict=True)))
         if case not in listed:
             yield case
-    for ask, chip in product(("fp4", "fp8", "bf16", "none"), ("gfx950", "gfx942", "gfx1250", "gfx90a")):
+    for ask, chip in product(("fp4", "fp8", "bf16", "none"), CHIPS):
         case = _predicate("v4", {"ask": ask, "chip": chip})
         if case not in listed:
             yield case
@@ -102,7 +107,7 @@ SUITE = Suite(
     smoke=SMOKE,
     full=full,
     fills={},
-    limits={"k": (0, 1 << 17), "d": (0, 1 << 12), "h": (0, 1 << 12)},
+    limits={"k": range((1 << 17) + 1), "d": range((1 << 12) + 1), "h": range((1 << 12) + 1)},
     geometry=False,
     check=check,
 )

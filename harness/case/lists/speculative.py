@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.case.case_limits import CaseError
-from harness.case.suite import Suite, only
+from harness.case.case_limits import CaseError, allowed
+from harness.case.suite import NEAR, Suite, only
 
 if TYPE_CHECKING:
     from harness.case.cases import Case
@@ -18,15 +18,13 @@ SMOKE = (
     "speculative-n2-h16-d128-ctx256-steps1-ub1-ttight-fties-s4",
 )
 
-TABLES = ("shuffled", "tight", "wide", "strided", "identity")
-
 
 def full() -> Iterator[str]:
     lengths = ("255,256,257,3", "4096x2,10x2", "2046,2047,2048,1,0,64", "700,437,0,64,511")
     for turn, next_n in enumerate((2, 3, 4, 5, 8)):
         fill, heads = ("bytes", "natural", "address", "boundary", "ties")[turn], (64, 32, 128, 16, 48)[turn]
         for parts in (1, 2):
-            where = f"ctx{lengths[(turn + parts) % 4]}-steps{next_n - 1}-ub{parts}-t{TABLES[turn % 4]}"
+            where = f"ctx{lengths[(turn + parts) % 4]}-steps{next_n - 1}-ub{parts}-t{NEAR[turn % 4]}"
             yield f"speculative-n{next_n}-h{heads}-d128-{where}-f{fill}-s{600 + turn}"
     yield "speculative-n4-h16-d128-ctx253x140,509x8-steps3-ub4-tshuffled-fbytes-s610"
     yield "speculative-n2-h32-d128-ctx255,256-steps3-ub2-tshuffled-fbytes-s611"
@@ -35,9 +33,8 @@ def full() -> Iterator[str]:
 def check(case: Case) -> None:
     """A micro-batch must have a sequence, and a length must have room to grow."""
     if case.ub > case.batch:
-        raise CaseError(f"field ub is {case.ub}, allowed are 1 to {case.batch} (one sequence each at least)")
-    if case.t not in TABLES:
-        raise CaseError(f"field t is {case.t}, allowed in suite speculative are {', '.join(TABLES)}")
+        parts = allowed(range(1, case.batch + 1))
+        raise CaseError(f"field ub is {case.ub}, {parts} (one sequence each at least)")
     most = (1 << 20) - case.steps - 1
     if case.longest > most:
         raise CaseError(f"field ctx is {case.longest}, allowed are 0 to {most} (lengths grow by steps)")
@@ -49,6 +46,7 @@ SUITE = Suite(
     kinds={"decode": ("n", "h", "d", "ctx", "steps", "ub", "t", "f", "s")},
     smoke=SMOKE,
     full=full,
+    tables=NEAR,
     fills=only("bytes", "natural", "address", "ties", "boundary"),
     check=check,
 )

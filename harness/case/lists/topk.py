@@ -59,8 +59,15 @@ def full() -> Iterator[str]:
             yield f"topk-n1-ctx5x8-k4-stable{stable}-l0-f{fill}-s{300 + 2 * turn + stable}"
 
 
+MOST = 1 << 24
+"""Cells of a score matrix: 16 rows of 2^20. Each is sorted, looked at in both forms, and digested."""
+
+
 def check(case: Case) -> None:
-    """At least one key. Raises `CaseError`."""
+    """At least one key, and no more cells than take some seconds. Raises `CaseError`."""
+    cells = case.rows * case.width
+    if cells > MOST:
+        raise CaseError(f"rows * max_seq_len is {cells}, allowed in suite topk are at most {MOST} cells")
     if not case.longest:
         name = "w" if case.kind == "prefill" else "ctx"
         raise CaseError(f"field {name} has no key, allowed in suite topk is at least one length from 1")

@@ -1,9 +1,9 @@
 """Suite dcp-decode: one decode step over W ranks, each a process with its own part of the keys.
 
-First the maps of positions, exhaustively for the case's W and S; then the step itself. Every rank's
-scores must be, bit for bit, those of one rank that holds all keys; the selection must be one of the
-right ones, the same on all ranks, and come out in each rank's own slots. How it would fail
-silently: every mistake here stays in bounds, and one that all ranks make alike passes for
+First the maps of positions, exhaustively for the case's W and S, and the merge by itself; then the
+step. Every rank's scores must be, bit for bit, those of one rank that holds all keys; the selection
+must be one of the right ones, the same on all ranks, and come out in each rank's own slots. How it
+would fail silently: every mistake here stays in bounds, and one that all ranks make alike passes for
 agreement, so agreement is only asked after the selection has been compared.
 """
 
@@ -14,6 +14,7 @@ from harness.checks import scores
 from harness.checks.book import ADDED, Book
 from harness.checks.dcp_decode import exchange as dcp_exchange
 from harness.checks.dcp_decode import maps as dcp_maps
+from harness.checks.dcp_decode import merges as dcp_merges
 from harness.checks.dcp_decode import rank as dcp_rank
 from harness.checks.dcp_decode import scores as dcp_scores
 from harness.checks.dcp_decode import shards as dcp_shards
@@ -38,11 +39,11 @@ STAGES = (
 
 
 def check(case: Case, path: Path) -> Verdict:
-    """Compare maps, local scores, candidates, selections and slots with the oracle's."""
+    """Compare maps, merges, local scores, candidates, selections and slots with the oracle's."""
     if not any(stage in path.table for stage in STAGES):
         raise OutOfScope(f"path {path.name} has no part of a decode over shards")
     book = Book(case, path)
-    wrong = dcp_maps.check(book)
+    wrong = dcp_maps.check(book) or dcp_merges.check(book)
     if wrong is not None:
         return wrong
     whole = dcp_shards.build(case)

@@ -29,6 +29,10 @@ UNSELECTED = -7
 """What `selected` holds before a step: neither an id nor padding."""
 HOSTILE_LENGTH = 1 << 30
 """What lies past the bucket's lengths in their buffer."""
+HEAVY = -(2.0**100)
+"""Weight of every head in fill `sunk`: scores of ordinary keys stay finite."""
+RAISED = 40
+"""Steps of the scales of the keys that sink: a single product of theirs leaves float32."""
 
 
 def width(case: Case) -> int:
@@ -42,23 +46,37 @@ def contents(case: Case) -> list[Inputs]:
     for number, vector in enumerate(case.v):
         lengths = (*vector, *[0] * (case.bucket - len(vector)))
         seed = (case.s + number) % (1 << 31)
-        made.append(
-            inputs.build(
-                Case(
-                    "decode",
-                    n=case.n,
-                    h=case.h,
-                    d=case.d,
-                    ctx=lengths,
-                    t=case.t,
-                    u=(0,),
-                    l=width(case),
-                    f=case.f,
-                    s=seed,
-                )
+        fill = "ties" if case.f == "sunk" else case.f
+        one = inputs.build(
+            Case(
+                "decode",
+                n=case.n,
+                h=case.h,
+                d=case.d,
+                ctx=lengths,
+                t=case.t,
+                u=(0,),
+                l=width(case),
+                f=fill,
+                s=seed,
             )
         )
+        made.append(sunk(one) if case.f == "sunk" else one)
     return made
+
+
+def sunk(one: Inputs) -> Inputs:
+    """``one`` with negative weights, and every third distinct key's scales so high that it sinks.
+
+    Its score is minus infinity, and so are those of its copies.
+    """
+    filled = one.filled
+    which = torch.unique(filled.k_codes, dim=0, return_inverse=True)[1]
+    k_scales = filled.k_scales + (RAISED * (which % 3 == 1)).to(torch.uint8)[:, None]
+    busy = (one.end > one.start)[:, None]
+    weights = torch.where(busy, HEAVY, filled.weights)
+    heavy = replace(filled, k_scales=k_scales, weights=weights, exactable=False)
+    return replace(one, filled=heavy, planes=inputs.make_planes(one.case, heavy))
 
 
 @dataclass(frozen=True)

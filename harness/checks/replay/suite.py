@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
 from harness.case.cases import Case
 from harness.checks import scores
 from harness.checks.book import Book
@@ -51,6 +53,8 @@ class _Replays:
         units = int(book.stage(Units(case.n, case.bucket)))
         self.fixed = replay_contents.fixed(case, replays, units)
         self.want: dict[int, Wanted] = {}
+        # Rows with equal scores on both sides of their cut, and those of them at minus infinity.
+        self.tied, self.sunk = 0, 0
 
     def verdict(self) -> Verdict:
         everything, published = self._captured(published=False), self._captured(published=True)
@@ -66,6 +70,7 @@ class _Replays:
             if wrong is not None:
                 return wrong
         self._doubt_stale()
+        self._doubt_ties()
         richest = max(range(len(self.replays)), key=lambda number: self.replays[number].visible)
         self.book.facts["replays"] = len(self.replays) + 2
         return scores.doubted(self.book, self.replays[richest], self.want[richest])
@@ -122,9 +127,12 @@ class _Replays:
         return self._selected(inputs, step, text)
 
     def _selected(self, inputs: Inputs, step: Step, text: str) -> Verdict | None:
-        """The selection against the scores it was made from, which are right by now."""
+        """The selection against the scores it was made from, which are right by now; ties by position."""
         k = step.selected.shape[1]
-        found = topk.check_selection(step.selected, topk.topk(step.out, inputs.windows, k, stable=False))
+        right, open_ = (topk.topk(step.out, inputs.windows, k, stable=stable) for stable in (True, False))
+        self.tied += int((open_.places > 0).sum())
+        self.sunk += int(((open_.places > 0) & (open_.cut == -torch.inf)).sum())
+        found = topk.check_selection(step.selected, right)
         strange = (step.selected < 0) & (step.selected != topk.PAD)
         bad = ~found.ok | strange.any(1)
         self.book.total += step.selected.numel()
@@ -173,6 +181,13 @@ class _Replays:
         short = sum(bool(found.missing) for found in stale)
         self.book.facts["stale pairs that leave a chunk out"] = short
         self.book.doubt(short == 0, "a schedule that is never refreshed covers every replay")
+
+    def _doubt_ties(self) -> None:
+        """Mistrust contents that are about ties and have none where it matters."""
+        fill = self.book.case.f
+        self.book.facts |= {"ties at a cut": self.tied, "ties at a cut of minus infinity": self.sunk}
+        self.book.doubt(fill == "ties" and not self.tied, "no scores are equal across a cut")
+        self.book.doubt(fill == "sunk" and not self.sunk, "no cut lies among scores of minus infinity")
 
 
 def _lengths(inputs: Inputs) -> str:

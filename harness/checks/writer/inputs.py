@@ -3,7 +3,7 @@
 Everything to be written holds noise before, so a byte that is written though it must not be shows
 wherever it is. With padding rows, page 0 and the last page are live and nobody's to write (a padding
 value of 0 or a slot of -1 that wraps lands there); one page in between always is. Inputs of even seeds
-have gaps between their rows.
+have gaps between their rows, queries between their heads too, and no two tables have the same.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def build(case: Case) -> WriteTokens:
         weights.view(-1)[::5] = torch.tensor([torch.nan, torch.inf, -0.0]).bfloat16()[case.s % 3]
     cos, sin = tables()
     if case.s % 2 == 0:
-        weights, k, q = gapped(weights, 16), gapped(drawn.k, 64), gapped(drawn.q.flatten(1), 128)
-        cos, sin = torch.cat((cos, sin), 1).chunk(2, 1)
+        weights, k, q = gapped(weights, 16), gapped(drawn.k, 64), gapped_queries(drawn.q)
+        cos, sin = gapped(cos, 32), gapped(sin, 96)
     else:
-        k, q = drawn.k, drawn.q.flatten(1)
+        k, q = drawn.k, drawn.q
     sizes = (
         (rows, case.h, case.d // 2),
         (rows, 1, 4, 16, layout.tile_pad(case.h)),
@@ -55,8 +55,8 @@ def build(case: Case) -> WriteTokens:
     before = [noise.octets(case.s, f"writer/before/{place}", size) for place, size in enumerate(sizes)]
     before[2] = before[2].view(torch.bfloat16)
     return WriteTokens(
-        q.unflatten(1, (case.h, case.d)), k, weights, drawn.norm_weight, drawn.norm_bias, cos, sin,
-        positions, slots, EPSILON, case.d**-0.5 * case.h**-0.5, case.pair, bool(case.all), *before,
+        q, k, weights, drawn.norm_weight, drawn.norm_bias, cos, sin, positions,
+        slots, EPSILON, case.d**-0.5 * case.h**-0.5, case.pair, bool(case.all), *before,
     )  # fmt: skip
 
 
@@ -89,6 +89,17 @@ def positions_of(case: Case, slots: Tensor) -> Tensor:
 @cache
 def tables() -> tuple[Tensor, Tensor]:
     return prepare.rope_tables(POSITIONS)
+
+
+def gapped_queries(q: Tensor) -> Tensor:
+    """``q`` [T, H, D] with 16 NaNs after each head and 128 more after each row."""
+    rows, heads, _ = q.shape
+    apart = gapped(q.flatten(0, 1), 16)
+    stride = heads * apart.stride(0) + 128
+    whole = torch.full((rows, stride), torch.nan, dtype=q.dtype)
+    made = whole.as_strided(q.shape, (stride, apart.stride(0), 1))
+    made.copy_(q)
+    return made
 
 
 def gapped(tensor: Tensor, gap: int) -> Tensor:

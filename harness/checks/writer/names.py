@@ -124,7 +124,7 @@ def output(
         return made
     tables = _tables(rules, asked, active)
     turned = prepare.rope(asked.q[active], *tables, pairing=_pairing(rules, asked))
-    codes, scales = quantise(turned, rules.quant)
+    codes, scales = quantise(prepare.without_nans(turned), rules.quant)
     if field == "q_scales":
         made[active] = layout.write_query_scales(scales)
     else:

@@ -3,7 +3,8 @@
 Query codes, query scales with their zero pad tiles, weights, and both key planes whole: what no row owns
 must be as it was, and so must query rows without a slot. A key byte may have more than one right value
 where float32's order of summation decides; how many do is in the verdict, and the grade is exact where
-none does. More rows than slots must be refused, or the rest left alone (field report B15).
+none does. Fill `far` is asked over a pool past 2^31 bytes (`harness.checks.writer.far`). More rows than
+slots must be refused, or the rest left alone (field report B15).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from harness.case.cases import Case
 from harness.checks.book import Book
+from harness.checks.writer import far as writer_far
 from harness.checks.writer import inputs as writer_inputs
 from harness.checks.writer import names as writer_names
 from harness.checks.writer import where as writer_where
@@ -53,7 +55,7 @@ def _agree_with_oracle(asked: WriteTokens) -> None:
     kept = asked.slots >= 0
     normal = prepare.layer_norm(asked.k[kept], asked.norm_weight, asked.norm_bias, eps=asked.epsilon)
     turned = prepare.rope(normal, asked.cos, asked.sin, asked.positions[kept], pairing=asked.pairing)
-    codes, scales = quantise(turned, PRODUCTION)
+    codes, scales = quantise(prepare.without_nans(turned), PRODUCTION)
     held = settle(key_range(asked, kept), codes, scales)
     if not torch.equal(held.codes, codes) or not torch.equal(held.scales, scales):
         raise AssertionError("the writer oracle's keys lie outside the ranges of its LayerNorm")
@@ -62,8 +64,7 @@ def _agree_with_oracle(asked: WriteTokens) -> None:
 def _compared(book: Book, asked: WriteTokens) -> Verdict | None:
     """Ask for ``asked`` and compare all five outputs; a verdict when something differs."""
     before = [tensor.clone() for tensor in asked.outputs]
-    got = book.ask(asked)
-    wrong = _shaped(book, got, asked)
+    wrong = _shaped(book, _answer(book, asked), asked)
     if wrong is not None:
         return wrong
     want = wanted(asked, before, asked.outputs)
@@ -75,7 +76,22 @@ def _compared(book: Book, asked: WriteTokens) -> Verdict | None:
         if wrong is not None:
             return wrong
         book.total += want.outputs[name].numel()
-    return _witnessed(book, want, asked)
+    _witness(book, want, asked)
+    return None
+
+
+def _answer(book: Book, asked: WriteTokens) -> object:
+    """The path's answer, its outputs in those of ``asked``; raises what the path raises."""
+    if book.case.f != "far":
+        return book.ask(asked)
+    sent = writer_far.spread(asked)
+    try:
+        got = book.ask(sent)
+    finally:
+        writer_far.gather(sent, asked)
+    if not isinstance(got, tuple) or [*map(id, got)] != [*map(id, sent.outputs)]:
+        return got
+    return asked.outputs
 
 
 def _shaped(book: Book, got: object, asked: WriteTokens) -> Verdict | None:
@@ -107,13 +123,13 @@ def _judged(
     shared = writer_where.pattern(name, wrong, asked) or writer_names.name(name, asked, before, found)
     if not shared and name.endswith("scales"):
         shared = writer_where.stepped(found[name], want.outputs[name])
-    where = writer_where.where(name, wrong.first, asked)
+    where = _place(book, name, wrong.first, asked)
     grade = Grade.BOUNDED if want.open_bytes and name.startswith("k_") else Grade.EXACT
     return book.differ(wrong, grade, where=where, shared=shared)
 
 
-def _witnessed(book: Book, want: Wanted, asked: WriteTokens) -> Verdict | None:
-    """Keep what the case showed; two readings of NaN at once are a difference."""
+def _witness(book: Book, want: Wanted, asked: WriteTokens) -> None:
+    """Keep what the case showed."""
     kept = asked.slots >= 0
     book.facts |= {
         "bytes with several right values": want.open_bytes,
@@ -123,20 +139,6 @@ def _witnessed(book: Book, want: Wanted, asked: WriteTokens) -> Verdict | None:
     }
     few = int((torch.bincount(want.queries.codes.flatten(), minlength=16) > 0).sum())
     book.doubt(book.case.f in DENSE and few < FEW_CODES, f"{few} of 16 query codes occur")
-    if len(want.nan_rules) > 1:
-        wrong = compare.Difference(
-            "bits",
-            "nan-rules-mixed",
-            torch.empty(0, 0),
-            "both readings of NaN",
-            "one of them",
-            count=1,
-            total=1,
-        )
-        return book.differ(wrong, Grade.EXACT)
-    for rule in want.nan_rules:
-        book.facts["NaN in a group"] = rule
-    return None
 
 
 def _too_many_rows(book: Book, asked: WriteTokens) -> Verdict | None:
@@ -144,7 +146,7 @@ def _too_many_rows(book: Book, asked: WriteTokens) -> Verdict | None:
     step = f"{len(asked.q)} rows with {len(asked.slots)} slots"
     before = [tensor.clone() for tensor in asked.outputs]
     try:
-        book.ask(asked)
+        _answer(book, asked)
     except Unsupported:
         raise
     except (ValueError, RuntimeError) as refusal:
@@ -159,6 +161,12 @@ def _too_many_rows(book: Book, asked: WriteTokens) -> Verdict | None:
     for name, own in zip(WRITTEN_TOKENS, asked.outputs, strict=True):
         wrong = compare.integers(as_bits(own), want[name])
         if wrong is not None:
-            where = writer_where.where(name, wrong.first, padded)
+            where = _place(book, name, wrong.first, padded)
             return book.differ(wrong, Grade.EXACT, where=where, step=step)
     return None
+
+
+def _place(book: Book, name: str, first: tuple[int, ...], asked: WriteTokens) -> dict[str, int | str]:
+    """Coordinates of cell ``first`` of output ``name``, as the path knows them."""
+    where = writer_where.where(name, first, asked)
+    return writer_far.named(where, asked) if book.case.f == "far" else where

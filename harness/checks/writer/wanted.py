@@ -1,9 +1,10 @@
 """What a writer's five outputs must hold, given what they hold: the nearest contents that are right.
 
 Where one byte is right, that byte; where the order of summation leaves several (`oracles.normalise`), the
-one found if it is among them. A group with an infinity has scale 255 and codes that mean nothing. For a
-NaN there are two readings, the specification's (scale 255) and that of ``fmaxf`` (no part in the maximum,
-no code): either is taken, but one and the same in all groups. All else is what was there before.
+one found if it is among them. A group with an infinity has scale 255 and codes that mean nothing. A NaN
+has no part in its group's maximum, which production takes by ``fmaxf``, so its group has the scale of the
+others (that of zeros where there is no other); its own code means nothing, E2M1 having no NaN. All else
+is what was there before.
 """
 
 from __future__ import annotations
@@ -28,15 +29,14 @@ ORDER = ("q_scales", "q_codes", "weights_out", "k_scales", "k_codes")
 class Settled:
     """Right codes uint8 [N, D] and scales uint8 [N, G], as near as can be to those found.
 
-    ``open_bytes``: packed bytes and scales with more than one right value. ``lost``: groups whose only
-    trouble is a NaN, ``poisoned``: those of them that hold 255.
+    ``open_bytes``: packed bytes and scales with more than one right value. ``lost``: groups with a NaN and
+    no infinity.
     """
 
     codes: Tensor
     scales: Tensor
     open_bytes: int
     lost: int
-    poisoned: int
 
 
 @dataclass(frozen=True)
@@ -51,19 +51,8 @@ class Wanted:
     def open_bytes(self) -> int:
         return self.keys.open_bytes
 
-    @property
-    def nan_rules(self) -> set[str]:
-        """How NaNs were treated, of ``scale 255`` and ``left out of the maximum``."""
-        parts = (self.keys, self.queries)
-        poisoned = any(part.poisoned for part in parts)
-        left_out = any(part.lost > part.poisoned for part in parts)
-        return {
-            *(["scale 255"] if poisoned else []),
-            *(["left out of the maximum"] if left_out else []),
-        }
 
-
-NONE = Settled(torch.empty(0, 0, dtype=torch.uint8), torch.empty(0, 0, dtype=torch.uint8), 0, 0, 0)
+NONE = Settled(torch.empty(0, 0, dtype=torch.uint8), torch.empty(0, 0, dtype=torch.uint8), 0, 0)
 
 
 def wanted(asked: WriteTokens, before: Sequence[Tensor], found: Sequence[Tensor]) -> Wanted:
@@ -121,11 +110,8 @@ def settle(values: Range, codes: Tensor, scales: Tensor, rule: QuantRule = PRODU
     """The right codes and scales nearest to ``codes`` uint8 [N, D] and ``scales`` uint8 [N, G]."""
     number = ~(values.low.isnan() | values.high.isnan())
     first, last = normalise.scale_range(values, rule)
-    lost = ~number.unflatten(-1, (-1, GROUP)).all(-1)
+    lost = ~number.unflatten(-1, (-1, GROUP)).all(-1) & (last != E8M0_NAN)
     right = torch.minimum(torch.maximum(scales, first), last)
-    lost &= last != E8M0_NAN  # beside an infinity both readings of a NaN come to 255
-    poisoned = lost & (scales == E8M0_NAN)
-    right = right.masked_fill(poisoned, E8M0_NAN)
     low, high = normalise.code_range(values, right, rule)
     order = normalise.code_order(codes)
     inside = (order >= normalise.code_order(low)) & (order <= normalise.code_order(high))
@@ -133,7 +119,7 @@ def settle(values: Range, codes: Tensor, scales: Tensor, rule: QuantRule = PRODU
     kept = torch.where(inside | meaningless, codes, low)
     several = (low != high).unflatten(-1, (-1, 2)).any(-1) & ~meaningless.unflatten(-1, (-1, 2)).any(-1)
     open_bytes = int(several.sum()) + int((first != last).sum())
-    return Settled(kept, right, open_bytes, int(lost.sum()), int(poisoned.sum()))
+    return Settled(kept, right, open_bytes, int(lost.sum()))
 
 
 def as_bits(tensor: Tensor) -> Tensor:

@@ -17,10 +17,8 @@ def select(scores: Tensor, context_lens: Tensor, next_n: int, selected: Tensor) 
     row = torch.arange(rows, device=scores.device)
     end = context_lens.long()[row // next_n] - (next_n - 1 - row % next_n)
     hidden = torch.arange(width, device=scores.device) >= end[:, None]
+    # Hidden columns come after all visible ones, so they are last among minus infinities too.
     order = scores.masked_fill(hidden, -torch.inf).argsort(dim=1, descending=True, stable=True)
-    # A visible score of minus infinity may come after hidden columns; those go last.
-    late = hidden.gather(1, order).int().argsort(dim=1, stable=True)
-    order = order.gather(1, late)
     k = selected.shape[1]
     taken = order[:, :k]
     place = torch.arange(taken.shape[1], device=scores.device)

@@ -90,6 +90,9 @@ def check_shapes(request: WriteTokens) -> None:
     for name, size in sizes.items():
         if tuple(getattr(request, name).shape) != size:
             raise ValueError(f"{name} is {list(getattr(request, name).shape)}, allowed is {list(size)}")
+    for name in ("positions", "slots"):
+        if getattr(request, name).dtype is not torch.int64:
+            raise ValueError(f"{name} is {getattr(request, name).dtype}, allowed is torch.int64")
     for name in ("norm_weight", "norm_bias", "positions", "slots", *WRITTEN_TOKENS):
         if not getattr(request, name).is_contiguous():
             raise ValueError(f"{name} has gaps, allowed is contiguous memory")

@@ -9,6 +9,7 @@ are powers of two.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,6 +20,8 @@ class QuantiseQueries8:
 
     weights bfloat16 [T, H] come back times the query's scale times ``weights_scale``.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     q: Tensor
     weights: Tensor
@@ -33,6 +36,8 @@ class WriteKeys8:
 
     ``cache`` uint8 [blocks, 64, row bytes] is written in place and is the value.
     """
+
+    written: ClassVar[tuple[str, ...]] = ("cache",)
 
     k: Tensor
     slots: Tensor
@@ -49,6 +54,8 @@ class GatherKeys8:
     block_tables int32 [B, W]; cu_lens int32 [B + 1] is the running sum of the lengths.
     """
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     cache: Tensor
     block_tables: Tensor
     cu_lens: Tensor
@@ -63,6 +70,8 @@ class PagedScores8:
     context's last chunk of 256, may come back as minus infinity; all others must stay as they are.
     q_codes uint8 [T, H, 128], weights float32 [T, H], block_tables int32 [B, W], context_lens int32 [B].
     """
+
+    written: ClassVar[tuple[str, ...]] = ("out",)
 
     q_codes: Tensor
     weights: Tensor
@@ -83,6 +92,8 @@ class FlatScores8:
     ``clean``: the other cells come back as minus infinity; else they may hold anything.
     k_codes uint8 [L, 128], k_scales float32 [L].
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     q_codes: Tensor
     weights: Tensor

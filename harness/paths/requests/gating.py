@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,8 @@ class Predicate:
     configuration (``index_topk``, ``index_head_dim``, ``index_n_heads``, ``index_kpool``), one that is
     missing here is missing there. ``chip``: what a look-up of the chip gives. The value is `Gated`.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     rule: str
     asked: str | None
@@ -39,6 +42,8 @@ class Refusal:
     indexer have decided differently, and its cache is about to be bound). ``page``: indexer rows a page.
     The value is the message it was refused with, or None if it was not.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     rule: str
     by: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -17,6 +18,8 @@ class PoolGeometry:
     ``form`` is fp4 or fp8. The value is an ``oracles.pool.Pool``: where every plane of every layer lies,
     with planes ``codes`` and ``scales`` (fp4) or ``rows`` (fp8).
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     form: str
     layers: int

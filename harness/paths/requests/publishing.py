@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from torch import Tensor
 @dataclass(frozen=True)
 class Units:
     """Schedule entries int64 [1] of a decode launch of ``max_bs`` sequences: f(N) of spec indexer.md 5."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     next_n: int
     max_bs: int
@@ -27,6 +30,8 @@ class Publish:
     Entries as `DecodeSchedule`; P must be a multiple of next_n and P/next_n >= B, else it must raise.
     """
 
+    written: ClassVar[tuple[str, ...]] = ("out",)
+
     context_lens: Tensor
     next_n: int
     max_seq_len: int
@@ -36,6 +41,8 @@ class Publish:
 @dataclass(frozen=True)
 class PublishPrefill:
     """Write the prefill schedule of windows int32 [T] to ``out`` int32 [P, 6]; P < T must raise."""
+
+    written: ClassVar[tuple[str, ...]] = ("out",)
 
     row_seq: Tensor
     row_start: Tensor
@@ -47,6 +54,8 @@ class PublishPrefill:
 @dataclass(frozen=True)
 class PublishWindows:
     """Write `VarqlenWindows` to three buffers int32 [>= total_q]; what lies past ``total_q`` stays."""
+
+    written: ClassVar[tuple[str, ...]] = ("seq", "start", "end")
 
     cu_seq_q: Tensor
     context_lens: Tensor
@@ -83,6 +92,8 @@ class DraftLoop:
     ``launch`` is called for each launch, in order.
     """
 
+    written: ClassVar[tuple[str, ...]] = ("context_lens", "buffers")
+
     context_lens: Tensor
     next_n: int
     steps: int
@@ -98,3 +109,5 @@ class Backends:
 
     ``facts["backends"]`` names them. A draft calls it on whatever backend its target uses.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor
 
@@ -23,8 +23,10 @@ class Step:
 
     It writes the schedule of ``context_lens`` to ``schedule`` int32 [P, 4] (unless ``published``: somebody
     else has), scores to ``out`` float32 [T, W] inside the windows and nowhere else, and each row's
-    ``selected`` int32 [T, k], -1 where a row sees fewer keys. The tensors are the same in every replay of
-    a step, their contents are not. ``expected`` and ``planes.defined`` are as in `DecodeScores`.
+    ``selected`` int32 [T, k] in any order, -1 where a row sees fewer keys; of equal scores those at the
+    smallest positions (``stable``, as servers that share a selection ask for it). The tensors are the
+    same in every replay of a step, their contents are not. ``expected`` and ``planes.defined`` are as in
+    `DecodeScores`.
     """
 
     planes: Planes
@@ -47,12 +49,16 @@ class Step:
 class Capture:
     """Record ``step``; the value is the recording. What the tensors hold afterwards is left open."""
 
+    written: ClassVar[tuple[str, ...]] = ("schedule", "out", "selected")
+
     step: Step
 
 
 @dataclass(frozen=True)
 class Replay:
     """Run ``recording`` of ``step`` again; the value is (schedule, out, selected), where they were."""
+
+    written: ClassVar[tuple[str, ...]] = ("schedule", "out", "selected")
 
     step: Step
     recording: Any
@@ -64,5 +70,7 @@ class Eager:
 
     ``facts["calls"]``: what ran, as in `Recorded`.
     """
+
+    written: ClassVar[tuple[str, ...]] = ("schedule", "out", "selected")
 
     step: Step

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -44,6 +45,8 @@ class Planes:
 class DecodeSchedule:
     """Build int32 [units, 4] (row, first chunk, chunk count, context length); context_lens int32 [B]."""
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     context_lens: Tensor
     next_n: int
     units: int
@@ -53,6 +56,8 @@ class DecodeSchedule:
 @dataclass(frozen=True)
 class PrefillSchedule:
     """Build int32 [units, 6] (row, sequence, first chunk, chunk count, start, end); all inputs int32 [T]."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     row_seq: Tensor
     row_start: Tensor
@@ -64,6 +69,8 @@ class PrefillSchedule:
 @dataclass(frozen=True)
 class VarqlenWindows:
     """Build (sequence, start, end), int32 [total_q] each; cu_seq_q int32 [B+1], context_lens int32 [B]."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     cu_seq_q: Tensor
     context_lens: Tensor
@@ -79,6 +86,8 @@ class DecodeScores:
     without, cells outside come back as minus infinity. ``out`` None lets the path allocate.
     ``expected`` bool [T, max_seq_len]: the cells that must be stored (checked where stores are seen).
     """
+
+    written: ClassVar[tuple[str, ...]] = ("out",)
 
     planes: Planes
     context_lens: Tensor
@@ -98,6 +107,8 @@ class PrefillScores:
     ``schedule`` is int32 [P, 6].
     """
 
+    written: ClassVar[tuple[str, ...]] = ("out",)
+
     planes: Planes
     row_seq: Tensor
     row_start: Tensor
@@ -116,6 +127,8 @@ class VarqlenScores:
 
     cu_seq_q int32 [B+1], context_lens int32 [B]; rows past cu_seq_q[B] are padding (empty window).
     """
+
+    written: ClassVar[tuple[str, ...]] = ("out",)
 
     planes: Planes
     cu_seq_q: Tensor

@@ -12,6 +12,7 @@ specified.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -25,6 +26,8 @@ class SelectDecode:
     context_lens int32 [B], none above W.
     """
 
+    written: ClassVar[tuple[str, ...]] = ("ids",)
+
     logits: Tensor
     context_lens: Tensor
     next_n: int
@@ -36,6 +39,8 @@ class SelectDecode:
 @dataclass(frozen=True)
 class SelectPrefill:
     """Row r sees columns row_start[r] <= t < row_end[r], int32 [T] each."""
+
+    written: ClassVar[tuple[str, ...]] = ("ids",)
 
     logits: Tensor
     row_start: Tensor
@@ -51,6 +56,8 @@ class PlainTopK:
 
     What a general top-k of a library does; windows, padding and a rule for ties it does not know.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     scores: Tensor
     k: int

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -25,6 +26,8 @@ class Place:
 class Owners:
     """Rank int64 [P] that holds each of ``positions`` int64 [P] (whatever the rank of ``place``)."""
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     positions: Tensor
     place: Place
 
@@ -32,6 +35,8 @@ class Owners:
 @dataclass(frozen=True)
 class LocalIndices:
     """Place int64 [P] of each of ``positions`` int64 [P] among its owner's keys."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     positions: Tensor
     place: Place
@@ -41,6 +46,8 @@ class LocalIndices:
 class GlobalPositions:
     """Position int64 [P] of the rank's keys ``local`` int64 [P]."""
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     local: Tensor
     place: Place
 
@@ -48,6 +55,8 @@ class GlobalPositions:
 @dataclass(frozen=True)
 class LocalLengths:
     """How many of the first ``lengths`` int32 [P] positions the rank holds, int32 [P]."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     lengths: Tensor
     place: Place
@@ -57,6 +66,8 @@ class LocalLengths:
 class RowLengths:
     """The rank's part of every row's window, int32 [B*next_n], for context_lens int32 [B]."""
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     context_lens: Tensor
     next_n: int
     place: Place
@@ -65,6 +76,8 @@ class RowLengths:
 @dataclass(frozen=True)
 class LocalWidth:
     """Columns of a rank's score matrix, int64 [1], for contexts up to ``max_seq_len``: the same on all."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     max_seq_len: int
     place: Place
@@ -77,6 +90,8 @@ class WriteSlots:
     -1 where another rank does, and for padding (a position below zero). ``tables`` int32 [P, pages] are
     the rank's own, one row a position.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     positions: Tensor
     tables: Tensor
@@ -92,6 +107,8 @@ class PackCandidates:
     [T] its part of the windows. An id outside is padding and goes as (-inf, -1).
     """
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     scores: Tensor
     ids: Tensor
     lengths: Tensor
@@ -104,6 +121,8 @@ class MergeCandidates:
 
     ``scores`` float32 and ``ids`` int32 [W, T, k']; a negative id is padding. ``place`` is who asks.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     scores: Tensor
     ids: Tensor
@@ -118,6 +137,8 @@ class MergeColumns:
     Column c is candidate c % k' of rank c // k'. ``scores`` float32 [W, T, k']; -inf is padding.
     """
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     scores: Tensor
     k: int
     place: Place
@@ -131,6 +152,8 @@ class LocaliseIds:
     order; ``tables`` int32 [T, pages] are the rank's own.
     """
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     ids: Tensor
     tables: Tensor
     page_rows: int
@@ -140,6 +163,8 @@ class LocaliseIds:
 @dataclass(frozen=True)
 class LocaliseColumns:
     """As `LocaliseIds` for merged ``columns`` int32 [T, k], of which the rank sent ``ids`` int32 [T, k']."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     columns: Tensor
     ids: Tensor
@@ -157,6 +182,8 @@ class Exchange:
     windows; ``order`` int64 [k] is a permutation of the columns in which its local top-k leaves ids and
     padding; ``gather`` is the all-gather of the group, [W, *shape] of a tensor.
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     scores: Tensor
     lengths: Tensor

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -22,6 +23,8 @@ class GatherPlan:
     gather_index[j] of what all ranks read, laid end to end.
     """
 
+    written: ClassVar[tuple[str, ...]] = ()
+
     context_lens: Tensor
     world: int
     inter: int
@@ -36,6 +39,8 @@ class StagePrefill:
     value is (k_codes uint8 [pages, K, 4, R, 16], k_scales uint8 [pages, K, 4, R], block_tables int32
     [B, columns]).
     """
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     shard: Shard
     context_lens: Tensor

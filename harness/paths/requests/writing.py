@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -10,6 +11,8 @@ from torch import Tensor
 @dataclass(frozen=True)
 class Quantise:
     """Quantise x (bfloat16 or float32 [R, D]) to packed E2M1 uint8 [R, D/2] and E8M0 uint8 [R, D/32]."""
+
+    written: ClassVar[tuple[str, ...]] = ()
 
     x: Tensor
 
@@ -21,10 +24,16 @@ class WriteKeys:
     k_codes and k_scales are the planes to write in place; the value is the pair of them.
     """
 
+    written: ClassVar[tuple[str, ...]] = ("k_codes", "k_scales")
+
     k: Tensor
     slots: Tensor
     k_codes: Tensor
     k_scales: Tensor
+
+
+WRITTEN_TOKENS = ("q_codes", "q_scales", "weights_out", "k_codes", "k_scales")
+"""Fields of `WriteTokens` that the path writes, in the order of the value."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,8 @@ class WriteTokens:
     value is the tuple of these five. Rows without a slot leave theirs as they were unless
     ``compute_all_q_rope``. More rows than slots are refused (ValueError), or the rest is left alone.
     """
+
+    written: ClassVar[tuple[str, ...]] = WRITTEN_TOKENS
 
     q: Tensor
     k: Tensor
@@ -63,7 +74,3 @@ class WriteTokens:
     def outputs(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """What is written, in the order of the value."""
         return self.q_codes, self.q_scales, self.weights_out, self.k_codes, self.k_scales
-
-
-WRITTEN_TOKENS = ("q_codes", "q_scales", "weights_out", "k_codes", "k_scales")
-"""Fields of `WriteTokens` that the path writes, in the order of the value."""
