@@ -43,6 +43,8 @@ COMMANDS = {
     "list": "cases, paths, suites or fills",
     "ab": "the same inputs through two source trees, every output byte compared",
     "power": "plant every mechanical fault in a kernel, and count those that the cases see",
+    "bisect": "the first commit at which a case that was right is red",
+    "reduce": "shrink a failing case to a smallest one that fails in the same way, and write a script of it",
     "report": "past runs: list them, show one again, write its page",
     "legs": "accuracy legs: past lm-eval runs taken in and pooled",
     "claims": "audit reported accuracy figures by arithmetic",

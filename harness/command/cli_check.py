@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 
 from harness import exits
 from harness.case import cases
@@ -18,6 +20,8 @@ examples:
 'harness list cases' prints ids to start from, 'harness list --help' what their fields mean,
 'harness capture-spec' what a capture is.
 """
+CANNOT_TELL = 125
+"""What ``git bisect run`` takes for a commit that cannot be tested."""
 
 
 def add_path_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +51,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=named_path, metavar="F", help="also write the verdict and provenance to this file"
     )
+    parser.add_argument(
+        "--git-exit",
+        action="store_true",
+        help=f"exit as 'git bisect run' wants it: 0 agrees, 1 differs, {CANNOT_TELL} cannot be told",
+    )
     parser.epilog = EPILOG
 
 
@@ -60,6 +69,20 @@ def add_capture_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
+    """Run, and return the exit code in the form that was asked for."""
+    if not args.git_exit:
+        return check(args)
+    sys.dont_write_bytecode = True  # two commits within a second may have files of one size
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    try:
+        code = check(args)
+    except Exception as error:  # any other code of ours would call the commit bad
+        print(f"harness: {error}", file=sys.stderr)
+        return CANNOT_TELL
+    return code if code in (exits.AGREE, exits.DIFFER) else CANNOT_TELL
+
+
+def check(args: argparse.Namespace) -> int:
     """Run the case on each path and print the verdicts. Raises `InputError`, `CannotRun` or `CaseError`."""
     if (args.id is None) == (args.capture is None):
         given = (

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from harness import exits
+from harness.command.arguments import named_path
 from harness.exits import InputError
 from harness.legs import example
 from harness.record import document
 
 
 def add_init(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", type=Path, metavar="FILE", help="campaign file to write (*.toml)")
+    parser.add_argument("file", type=named_path, metavar="FILE", help="campaign file to write (*.toml)")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
         "--atom", dest="kind", action="store_const", const="atom", help="ATOM server (default)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness import exits
+from harness.command import legs_certify
 from harness.command.console import console_for_people
 from harness.command.legs_show import Bars, accuracy, counted
 from harness.exits import InputError
@@ -22,22 +23,44 @@ ROOT = Path("results/legs")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Exit code 0 when all samples are finished, 3 when one is not."""
+    """Exit code 0 when all samples are finished and their legs certified, 3 when a sample is not finished,
+    else 4."""
+    from harness.legs.certify import certifying
+
     asked = campaign.load(args.file, data=args.data, limit=args.limit)
     directory = args.dir or ROOT / asked.name
     console = console_for_people()
-    with drive.locked(directory), terminable():
-        found = drive.plan(asked, directory, args.leg, supersede=args.supersede)
-        with Bars(console) as bars:
-            ended = drive.run(found, bars, retry_failed=args.retry_failed)
+    ended = drive_legs(asked, directory, args.leg, supersede=args.supersede, retry_failed=args.retry_failed)
+    certificates = certifying.certify(directory)
     show(directory)
+    console.print()
+    legs_certify.show(console, certificates)
+    certifying.write(certificates, directory / certifying.FILE)
+    console.print(f"results  {directory}", soft_wrap=True)
     wrong = [where for where, status in ended.items() if status != "finished"]
-    console.print(f"\nresults  {directory}", soft_wrap=True)
     if wrong:
         console.print(f"exit 3: {len(wrong)} of {len(ended)} samples are not finished")
         return exits.ERROR
-    console.print("exit 0: all samples are finished")
-    return exits.AGREE
+    of_these = {where.leg for where in ended}
+    shown = {leg: one for leg, one in certificates.items() if leg in of_these}
+    left = certifying.uncertified(shown)
+    console.print(legs_certify.said(shown, left), soft_wrap=True)
+    return exits.UNPROVEN if left else exits.AGREE
+
+
+def drive_legs(
+    asked: campaign.Campaign,
+    directory: Path,
+    legs: Sequence[str],
+    *,
+    supersede: bool = False,
+    retry_failed: bool = False,
+) -> dict[journal.Place, str]:
+    """Run ``legs`` (none: all) with bars, or go on with them; sample to status."""
+    with drive.locked(directory), terminable():
+        found = drive.plan(asked, directory, legs, supersede=supersede)
+        with Bars(console_for_people()) as bars:
+            return drive.run(found, bars, retry_failed=retry_failed)
 
 
 @contextmanager

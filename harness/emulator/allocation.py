@@ -168,7 +168,7 @@ def null(label: str) -> Pointer:
 
 
 FLAGS = (7 << 12) | (4 << 15)
-"""Last word of a raw buffer's descriptor on gfx9: 32-bit float format, nothing else (FlyDSL and LLVM write it)."""
+"""Last word of a raw buffer's descriptor on gfx9 (32-bit float format, nothing else), as FlyDSL writes it."""
 
 
 def resource(pointer: Any, stride: Any, records: Any, flags: Any) -> Resource:

@@ -208,6 +208,8 @@ class Campaign(Section):
     def _base_is_a_leg(self) -> Self:
         if self.base not in self.legs:
             raise ValueError(f"base is {self.base!r}, allowed are {', '.join(self.legs)}")
+        if self.legs[self.base].known_bad:
+            raise ValueError(f"base is {self.base!r}, allowed is a leg that is not known_bad")
         return self
 
     def path(self, text: str) -> Path:

@@ -52,10 +52,13 @@ def normalise(line: str) -> str:
 
 
 def tail(log: Path, start: int = 0) -> list[str]:
-    """The last `LAST` lines of a log from byte ``start`` on; none where it cannot be read."""
+    """The last `LAST` lines of a log from byte ``start`` on; none where it cannot be read.
+
+    One that is shorter by now was begun anew, and is looked at from its beginning.
+    """
     try:
         with open(log, "rb") as stream:
-            stream.seek(start)
+            stream.seek(start if start <= log.stat().st_size else 0)
             lines = deque(stream, LAST)
     except OSError:
         return []

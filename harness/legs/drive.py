@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.exits import CannotRun, InputError
-from harness.legs import crash, identity, journal, order
+from harness.legs import attempt, identity, journal, order
 from harness.legs.campaign import Campaign
-from harness.legs.server import Ended, Server
 from harness.record import store
 
 if TYPE_CHECKING:
@@ -172,96 +171,19 @@ def note(found: Plan) -> None:
 
 def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool) -> str:
     """One sample, with restarts of a crashed server as far as the campaign allows; its status."""
-    kept = kept_records(where, retry_failed)
+    kept = attempt.kept_records(where, retry_failed)
     before = where.manifest()
     if before["status"] == "finished" and len(kept) >= found.expected:
         return "finished"
-    begin(found, where, before)
+    attempt.begin(found, where, before)
     display.sample(where.leg, where.sample, found.expected, kept)
     for tries in range(found.campaign.restarts(where.leg) + 1):
         if tries:
             display.say(f"{where.leg} sample {where.sample}: the server is started again ({tries})")
-        status = attempt(found, where, display, retry_failed)
+        status = attempt.take(found, where, display, retry_failed)
         if status != "crashed":
             break
     return status
-
-
-def kept_records(where: journal.Place, retry_failed: bool = False) -> list[dict[str, Any]]:
-    """Records that stand; failed ones only unless they are to be asked again."""
-    return [
-        record
-        for record in journal.read(where.samples)[0]
-        if not (retry_failed and record["status"] == "failed")
-    ]
-
-
-def begin(found: Plan, where: journal.Place, before: dict[str, Any]) -> None:
-    where.folder.mkdir(parents=True, exist_ok=True)
-    leg, now = found.campaign.legs[where.leg], found.identities[where.leg]
-    where.update(
-        leg=where.leg,
-        sample=where.sample,
-        status="running",
-        identity=now,
-        digest=identity.digest(now),
-        started=before.get("started") or store.now(),
-        finished=None,
-        expected=found.expected,
-        attempts=int(before.get("attempts") or 0),
-        crashes=before.get("crashes") or [],
-        server={
-            "base_url": leg.base_url,
-            "command": list(leg.command or ()),
-            "log": str(log_of(found.campaign, where)),
-        },
-    )
-
-
-def log_of(campaign: Campaign, where: journal.Place) -> Path:
-    """The log to look into: the file the leg names, else what was captured."""
-    own = campaign.legs[where.leg].log
-    return campaign.path(own) if own else where.folder / "server.log"
-
-
-def attempt(found: Plan, where: journal.Place, display: Display, retry_failed: bool) -> str:
-    """Start, measure, stop; the status, which is in the manifest too."""
-    from harness.legs.evaluation import run as evaluation
-
-    number = int(where.manifest().get("attempts") or 0) + 1
-    log = log_of(found.campaign, where)
-    start = log.stat().st_size if log.is_file() else 0
-    segments = [*(where.manifest().get("log_segments") or []), {"from": start, "to": None}]
-    where.update(attempts=number, status="running", log_segments=segments)
-    server = Server(found.campaign, where.leg, where.folder / "server.log")
-    status = "stopped"
-    try:
-        server.start()
-        asked = found.campaign.legs[where.leg]
-        whom = evaluation.Server(server.url, asked.model, server.ended, server.healthy)
-        sample = evaluation.Sample(found.prepared, found.campaign.client, whom, number)
-        evaluation.measure(sample, where, kept_records(where, retry_failed), display.record)
-        status = "finished"
-    except (Ended, evaluation.ServerGone) as gone:
-        status = "crashed"
-        how = server.settle() or str(gone)
-    finally:
-        server.stop()
-        segments[-1]["to"] = log.stat().st_size if log.is_file() else 0
-        where.update(
-            status=status, finished=store.now() if status == "finished" else None, log_segments=segments
-        )
-        if status == "crashed":
-            keep_crash(found, where, display, how, crash.tail(log, start))
-    return status
-
-
-def keep_crash(found: Plan, where: journal.Place, display: Display, how: str, lines: list[str]) -> None:
-    """The crash into the manifest, compared with those seen before."""
-    signature = {**crash.signature(how, lines), "time": store.now()}
-    said = crash.compared(signature, found.directory, found.campaign.base, where)
-    where.update(crashes=[*crash.crashes(where), {**signature, "compared": said}])
-    display.say(f"{where.leg} sample {where.sample} crashed: {how}; {said}")
 
 
 def state(where: journal.Place, live: bool) -> str:

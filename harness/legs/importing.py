@@ -7,10 +7,11 @@ request and an empty reply alike.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,9 @@ from harness.exits import InputError
 from harness.legs import journal
 
 FILTERS = {"strict-match": "strict", "flexible-extract": "flexible"}
+PROMPTS = "prompts.jsonl.gz"
+"""The texts that were asked, a JSON string a line: lm-eval kept no token counts, a tokenizer can."""
+
 SETTINGS = ("model", "model_args", "gen_kwargs", "limit", "fewshot_seed", "random_seed", "batch_size")
 """Entries of lm-eval's ``config`` that a leg's identity takes over."""
 
@@ -32,7 +36,8 @@ def import_run(source: Path, leg: str, into: Path, task: str = "gsm8k") -> journ
         source, f"samples_{task}_*.jsonl", f"no samples_{task}_*.jsonl (run lm-eval with --log_samples)"
     )
     results = _beside(samples, task)
-    records = _records(samples)
+    asked: dict[str, None] = {}
+    records = _records(samples, asked)
     where = journal.place(into, leg, _next(into, leg))
     digest = hashlib.sha256(samples.read_bytes()).hexdigest()
     for one in journal.places(into):
@@ -45,6 +50,7 @@ def import_run(source: Path, leg: str, into: Path, task: str = "gsm8k") -> journ
     with journal.Writer(partial) as writer:
         for record in records:
             writer.add(record)
+    _keep(asked, partial)
     partial.update(
         status="finished",
         identity=identity(results, task, records),
@@ -114,13 +120,26 @@ def _beside(samples: Path, task: str) -> dict[str, Any]:
     return found
 
 
-def _records(file: Path) -> list[dict[str, Any]]:
-    """The answers of a samples file, both filters of a question in one record."""
+def prompts(where: journal.Place) -> Iterator[str]:
+    """The prompts that an imported sample keeps; none of any other."""
+    file = where.folder / PROMPTS
+    if file.is_file():
+        with gzip.open(file, "rt", encoding="utf-8") as stream:
+            yield from map(json.loads, stream)
+
+
+def _keep(asked: Iterable[str], where: journal.Place) -> None:
+    with gzip.open(where.folder / PROMPTS, "wt", encoding="utf-8") as stream:
+        stream.writelines(json.dumps(prompt) + "\n" for prompt in asked)
+
+
+def _records(file: Path, asked: dict[str, None]) -> list[dict[str, Any]]:
+    """The answers of a samples file, both filters of a question in one record; prompts go to ``asked``."""
     merged: dict[int, dict[str, Any]] = {}
     with open(file, encoding="utf-8") as stream:
         for number, line in enumerate(stream, 1):
             try:
-                _merge(merged, json.loads(line))
+                _merge(merged, json.loads(line), asked)
             except (ValueError, KeyError, TypeError, IndexError) as error:
                 raise InputError(f"{file} line {number} is no lm-eval sample: {error!r}") from None
     if not merged:
@@ -131,18 +150,19 @@ def _records(file: Path) -> list[dict[str, Any]]:
     return [merged[question] for question in sorted(merged)]
 
 
-def _merge(merged: dict[int, dict[str, Any]], sample: Mapping[str, Any]) -> None:
+def _merge(merged: dict[int, dict[str, Any]], sample: Mapping[str, Any], asked: dict[str, None]) -> None:
     which = FILTERS.get(sample["filter"])
     if which is None:
         return
     question, reply = int(sample["doc_id"]), str(sample["resps"][0][0])
-    record = merged.setdefault(question, _record(question, sample, reply))
+    prompt = str(sample["arguments"]["gen_args_0"]["arg_0"])
+    asked[prompt] = None
+    record = merged.setdefault(question, _record(question, sample, prompt, reply))
     record[which] = str(sample["filtered_resps"][0])
     record[f"{which}_correct"] = bool(float(sample["exact_match"]) == 1.0)
 
 
-def _record(question: int, sample: Mapping[str, Any], reply: str) -> dict[str, Any]:
-    prompt = str(sample["arguments"]["gen_args_0"]["arg_0"])
+def _record(question: int, sample: Mapping[str, Any], prompt: str, reply: str) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(journal.KEYS)
     known = {
         "question": question,

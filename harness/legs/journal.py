@@ -1,7 +1,7 @@
 """Answers of accuracy legs on disk: one line a finished question, whole or not at all.
 
 Contract: ``DIR/<leg>/<sample>/`` holds ``manifest.json`` (identity, status, times) and ``samples.jsonl``.
-A line is flushed to disk before the next question counts as done, so a kill loses at most the question
+A line is handed to the system before the next question takes its place, so a kill loses at most the question
 in flight; a torn last line is skipped when read and never counts as an answer. The failure to fear is
 a line with keys missing that reads as an answer, so every key is always written and checked.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,21 +85,45 @@ def places(directory: Path) -> list[Place]:
 
 
 class Writer:
-    """Appends lines to a sample; each is on disk when `add` returns."""
+    """Appends lines to a sample. A line outlives a kill of this process once `add` returns.
+
+    It outlives the machine a moment later: syncing the disk takes milliseconds, which a thread waits for
+    instead of the next question. Leaving the block waits for all of it.
+    """
 
     def __init__(self, where: Place) -> None:
         where.folder.mkdir(parents=True, exist_ok=True)
         self._stream: IO[bytes] = open(where.samples, "ab")  # noqa: SIM115
         if where.samples.stat().st_size and not _ends_line(where.samples):
             self._stream.write(b"\n")  # a kill tore the last line: what follows must not join it
+        self._due, self._closing = threading.Event(), False
+        self._wrong: OSError | None = None
+        self._thread = threading.Thread(target=self._sync, daemon=True)
+        self._thread.start()
 
     def add(self, record: Mapping[str, Any]) -> None:
-        """Append one line. Raises ValueError for keys or a status outside the closed lists."""
+        """Append one line. Raises ValueError for keys or a status outside the closed lists.
+
+        Raises OSError where the disk refuses this line, or refused an earlier one.
+        """
         checked(record)
+        if self._wrong is not None:
+            raise self._wrong
         line = json.dumps({key: record[key] for key in KEYS}, ensure_ascii=False)
         self._stream.write(line.encode("utf-8") + b"\n")
         self._stream.flush()
-        os.fsync(self._stream.fileno())
+        self._due.set()
+
+    def _sync(self) -> None:
+        last = False
+        while not last:
+            self._due.wait()
+            self._due.clear()
+            last = self._closing  # read before the sync, which then has every line
+            try:
+                os.fsync(self._stream.fileno())
+            except OSError as error:
+                self._wrong = error
 
     def __enter__(self) -> Writer:
         return self
@@ -106,7 +131,12 @@ class Writer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closing = True
+        self._due.set()
+        self._thread.join()
         self._stream.close()
+        if self._wrong is not None and error is None:
+            raise self._wrong
 
 
 def checked(record: Mapping[str, Any]) -> None:

@@ -2,9 +2,9 @@
 
 Contract: a mutant is inert over an enumeration if, in every launch of it, either the changed operation gives
 the same bits on every lane that is switched on, or every byte that is stored is the same and the emulator
-finds the same. The first is an induction over the program: where no lane ever gets another value, nothing
-after it can differ. The reason names what is enumerated: it is a proof for those launches
-and no others.
+finds the same things in the same places. The first is an induction over the program: where no lane ever gets
+another value, nothing after it can differ. The reason names what is enumerated: it is a proof for those
+launches and no others.
 """
 
 from __future__ import annotations
@@ -123,4 +123,5 @@ def _noted(launched: set[str], program: Program) -> Program:
 
 
 def _found(outcome: base.Outcome) -> tuple[Any, ...]:
-    return tuple(sorted((one.kind, one.operand, one.location, one.count) for one in outcome.findings))
+    """What was found and where. Not how often: a value that is loaded ahead may come from anywhere."""
+    return tuple(sorted({(one.kind, one.operand, one.location) for one in outcome.findings}))

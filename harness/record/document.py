@@ -16,6 +16,8 @@ def check_output(field: str, file: Path | None) -> None:
     """Raise `InputError` naming ``field`` unless ``file`` can be written; before any long work."""
     if file is None:
         return
+    if str(file) == "-":
+        raise exits.InputError(f"{field} is '-', allowed is a file name (/dev/stdout writes to the terminal)")
     if file.is_dir():
         raise exits.InputError(f"{field} {file} is a directory, a file name is wanted")
     if not file.parent.is_dir():

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.judge import ledger
@@ -23,14 +23,18 @@ from harness.report import heat
 
 def render(run: store.Run) -> str:
     """The page of ``run``."""
-    environment = Environment(
-        loader=PackageLoader("harness", "report"),
+    return templates().get_template("page.html.j2").render(**context(run))
+
+
+def templates(*folders: str) -> Environment:
+    """Templates of ``folders`` of the package and of this one, which has the style that all pages share."""
+    return Environment(
+        loader=ChoiceLoader([PackageLoader("harness", folder) for folder in (*folders, "report")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("page.html.j2").render(**context(run))
 
 
 def context(run: store.Run) -> dict[str, Any]:

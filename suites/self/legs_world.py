@@ -32,7 +32,7 @@ def data(folder: Path, count: int = N) -> Path:
 
 
 def asked(folder: Path, legs: dict[str, dict[str, Any]], **more: Any) -> campaign.Campaign:
-    """A campaign over ``legs``: fast retries, one sample each unless ``more`` says otherwise."""
+    """A campaign over ``legs``: fast retries, no probe, one sample each unless ``more`` says otherwise."""
     found: dict[str, Any] = {
         "name": "sums",
         "base": next(iter(legs)),
@@ -40,6 +40,7 @@ def asked(folder: Path, legs: dict[str, dict[str, Any]], **more: Any) -> campaig
         "task": {"data": str(data(folder)), "shots": 2, "max_tokens": 32, "max_length": 512},
         "client": {"concurrency": 2, "retries": 2, "backoff": 0.0, "timeout": 20.0},
         "server": {"start_timeout": 30.0, "stop_timeout": 5.0},
+        "certify": {"probe": 0},
         "legs": {name: {"model": "stub", **leg} for name, leg in legs.items()},
     }
     for name, value in more.items():

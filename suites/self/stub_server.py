@@ -16,6 +16,8 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -76,7 +78,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         number = self.server.counted(body)
         behaviour = self.server.behaviour(body["prompt"])
-        time.sleep(behaviour.get("latency", self.server.script.latency))
+        with self.server.answering():
+            time.sleep(behaviour.get("latency", self.server.script.latency))
         if self.server.script.die_at == number:
             self.server.die()
         if behaviour.get("drop"):
@@ -129,6 +132,7 @@ class Listening(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
+        self._now = self.most = 0
         super().__init__(("127.0.0.1", port), Handler)
 
     @property
@@ -145,6 +149,16 @@ class Listening(ThreadingHTTPServer):
                 with open(self.script.asked, "a", encoding="utf-8") as stream:
                     stream.write(json.dumps(body["prompt"][-40:]) + "\n")
             return len(self.bodies)
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Counts the requests that are answered at one time; ``most`` is the highest count."""
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        yield
+        with self._lock:
+            self._now -= 1
 
     def behaviour(self, prompt: str) -> dict[str, Any]:
         last = prompt.rsplit("Question:", 1)[-1]
@@ -174,6 +188,11 @@ class Stub:
     @property
     def bodies(self) -> list[dict[str, Any]]:
         return self._listening.bodies
+
+    @property
+    def most(self) -> int:
+        """Most requests that were answered at one time."""
+        return self._listening.most
 
     def __enter__(self) -> Stub:
         self._thread.start()

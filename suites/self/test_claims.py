@@ -254,3 +254,37 @@ def test_figures_that_are_none_are_refused(old: str, new: str, sentence: str, tm
     file.write_text(json.dumps(RESULTS).replace(old, new), encoding="utf-8")
     with pytest.raises(InputError, match=sentence):
         sources.read(file)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("n.md", "| n | s |\n|---|---|\n| 1,000,001 | 0.9682 |\n",
+         "n.md line 3 has n 1000001, allowed are 1 to 1000000"),
+        ("n.md", "| n | s |\n|---|---|\n| 0 | 0.9682 |\n", "n.md line 3 has n 0, allowed are 1 to 1000000"),
+        ("d.md", "| n | s |\n|---|---|\n| 9 | 0.\u0669\u0666 |\n", "holds no proportion"),
+        ("d.md", "| n | change |\n|---|---|\n| 9 | -0.45 |\n", "holds no proportion"),
+        ("r.json", '{"results": {"gsm8k": 5}}', "has results of gsm8k that is no table"),
+        ("r.json", '{"results": {"gsm8k": {}}, "n-samples": {"gsm8k": 5}}',
+         "has n-samples of gsm8k that is no table"),
+        ("r.json", '{"results": {"g": {"exact_match,a": 1' + "0" * 400 + "}}}",
+         "whole score of g that is not 0 or 1"),
+        ("r.json", "[" * 100000, "is no lm-eval results file"),
+    ],
+)  # fmt: skip
+def test_odd_files_are_refused_in_one_sentence(name: str, text: str, sentence: str, tmp_path: Path) -> None:
+    """What others wrote can be anything; none of it is a traceback."""
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as told:
+        sources.read(tmp_path / name)
+    assert sentence in str(told.value)
+
+
+def test_odd_figures_are_still_read(tmp_path: Path) -> None:
+    """A whole score of an lm-eval file is a figure; a superscript n is none, so nobody says over how many."""
+    file = tmp_path / "results_1.json"
+    file.write_text('{"results": {"gsm8k": {"exact_match,strict-match": 1}}}', encoding="utf-8")
+    assert [one.score.figure.value for one in sources.read(file)] == [1]
+    table = tmp_path / "n.md"
+    table.write_text("| n | s |\n|---|---|\n| \u00b2 | 0.9682 |\n", encoding="utf-8")
+    assert [one.n for one in sources.read(table)] == [None]

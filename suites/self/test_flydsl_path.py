@@ -254,6 +254,7 @@ def test_write_keys_scatters_rows_bends_scales_and_skips_negative_slots(dim: int
         ("q_scales", lambda plane: plane[:-1], "q_scales is"),
         ("weights", lambda plane: plane.float(), "weights is torch.float32"),
         ("block_tables", lambda table: table.long(), "block_tables is torch.int64"),
+        ("block_tables", lambda table: table.repeat(1, 2)[:, : table.shape[1]], "allowed is packed int32"),
     ],
 )
 def test_planes_that_are_not_of_the_abi_are_refused(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import InputError
-from harness.legs import campaign
+from harness.legs import campaign, example
 
 GOOD: dict[str, Any] = {
     "name": "x",
@@ -96,8 +98,44 @@ def test_examples_are_whole_campaigns(kind: str, tmp_path: Path, capsys: pytest.
         dtypes = [one[one.index("--index_cache_dtype") + 1] for one in words]
         assert dtypes == ["fp8", "fp4", "fp4"]
         assert ["-dcp" in one for one in words] == [False, False, True]
+        assert [len(found.forbidden(leg)) for leg in ("fp8", "fp4", "fp4-dcp4")] == [1, 2, 3]
+    assert {found.index_topk(leg) for leg in found.legs} == {{"atom": 2048, "local": 0}[kind]}
     assert cli.main(["legs", "init", str(file)]) == exits.USAGE
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        ("[atom 10:11:12] Server started successfully and ready to accept requests", "required"),
+        ("bf16 KV cache", None),
+        ("got 'gfx942'. Falling back to a bf16 KV cache.", "forbidden"),
+        ("indexer is unsupported on 'gfx942'. Falling back to the FP8 indexer.", "forbidden"),
+        ("MLA kernel (128); falling back to the folded kernel, which is incorrect for MTP", "forbidden"),
+        ("uvloop not installed; falling back to the default asyncio loop.", None),
+        ("[MTP Stats Interval] Average toks/fwd: 2.41, Accepted/Total Draft tokens: 141/300", "acceptance"),
+        ("[MTP Stats         ] Average toks/fwd: 2.40, Accepted/Total Draft tokens: 900/1900", None),
+    ],
+)
+def test_the_patterns_for_atom_match_what_it_logs(line: str, pattern: str | None) -> None:
+    """Each line is taken for what it says by the leg that asks most; a fallback of something else is none."""
+    text = example.atom("c.toml")
+    found = campaign.parse(tomllib.loads(text.replace("# acceptance =", "acceptance =")))
+    leg = found.legs["fp4-dcp4"]
+    assert leg.acceptance is not None
+    kinds = {
+        "required": found.required("fp4-dcp4"),
+        "forbidden": found.forbidden("fp4-dcp4"),
+        "acceptance": (leg.acceptance,),
+    }
+    taken = [kind for kind, ones in kinds.items() if any(re.search(one, line) for one in ones)]
+    assert taken == ([pattern] if pattern else [])
+
+
+def test_a_bad_control_is_no_base() -> None:
+    """All others would be held against what is wrong on purpose."""
+    with pytest.raises(InputError, match="base is 'a', allowed is a leg that is not known_bad"):
+        campaign.parse(changed("legs.a.known_bad", True))
 
 
 def test_a_file_that_is_no_campaign_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

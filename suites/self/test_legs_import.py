@@ -162,7 +162,7 @@ def test_legs_that_differ_in_a_setting_are_not_compared(
     line = ["legs", "pool", str(camp), "--base", "fp8", "--json", str(tmp_path / "pooled.json")]
     assert cli.main([*line, "--write", str(tmp_path / "written")]) == exits.UNPROVEN
     said = capsys.readouterr().out
-    assert "short cannot be compared with fp8: the prompts differ" in said
+    assert "short is not measured: cannot be compared with fp8: the prompts differ" in said
     assert "fp4 against fp8, strict: no question of 4 was answered differently" in said
     found = json.loads((tmp_path / "pooled.json").read_text(encoding="utf-8"))
     words = {one["other"]: one["verdict"] for one in found["comparisons"]}
@@ -194,29 +194,13 @@ def test_commands_refuse_bad_input_in_a_sentence(
         assert said.count("\n") == 1
 
 
-def test_what_is_no_whole_measurement_is_named(tmp_path: Path) -> None:
-    """A crashed sample by its own status, missing questions, failed requests, a leg without an answer."""
-    from harness.command.cli_legs import refusals
-
-    camp = tmp_path / "camp"
-    first = importing.import_run(run(tmp_path / "a", BOTH), "a", camp)
-    second = importing.import_run(run(tmp_path / "b", BOTH, salt="!"), "a", camp)
-    assert refusals(camp, "a", ["a"]) == {}
-    second.update(status="crashed")
-    assert refusals(camp, "a", ["a"]) == {"a": "has a sample 2 that is crashed"}
-    second.update(status="finished", expected=5)
-    assert refusals(camp, "a", ["a"]) == {"a": "has 4 of 5 questions in sample 2"}
-    failed = {**dict.fromkeys(journal.KEYS), "question": 4, "status": "failed"}
-    with journal.Writer(second) as writer:
-        writer.add(failed)
-    assert refusals(camp, "a", ["a"]) == {"a": "has 1 failed requests in sample 2"}
-    (camp / "b" / "1").mkdir(parents=True)
-    journal.place(camp, "b", 1).update(status="crashed")
-    assert refusals(camp, "a", ["a"])["b"] == "has no answer"
-    first.update(identity={**first.manifest()["identity"], "model_args": {"model": "m"}})
-    other = {**first.manifest()["identity"], "model_args": {"model": "n"}}
-    second.update(status="finished", identity=other)
-    assert comparable.differences([first], [second]) == ["model 'n' against 'm'"]
+def test_another_model_is_another_setting(tmp_path: Path) -> None:
+    """Its name is compared, the rest of what lm-eval was given for it is the server's address."""
+    places = [importing.import_run(run(tmp_path / leg, BOTH, salt=leg), leg, tmp_path / "c") for leg in "ab"]
+    assert comparable.differences(places[:1], places[1:]) == []
+    for where, name in zip(places, "mn", strict=True):
+        where.update(identity={**where.manifest()["identity"], "model_args": {"model": name}})
+    assert comparable.differences(places[:1], places[1:]) == ["model 'n' against 'm'"]
 
 
 def test_results_that_are_no_table_are_refused(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ def test_a_refused_leg_is_listed_and_compared_with_nothing() -> None:
     assert {one.word for one in found.judged} == {Word.NOT_MEASURED}
     text = tables.markdown(found)
     assert "- b is not measured: crashed" in text
-    assert "not measured: leg b crashed" in text
+    assert "not measured: leg b: crashed" in text
     assert "| 2.50 |" in text
     assert found.records()["not_measured"] == {"b": "crashed"}
     with pytest.raises(ValueError, match="base leg is 'x', allowed are a, b"):

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness import exits
+from harness import cli, exits
 from harness.exits import CannotRun
 from harness.legs import crash, server
 from suites.self import planted
@@ -100,6 +100,7 @@ def campaign_file(folder: Path, script: Script) -> Path:
     file = folder / "c.toml"
     file.write_text(
         f"""name = "sums"\nbase = "a"\nrepeats = 1
+[certify]\nindex_topk = 0\nprobe = 2\nprobe_repeats = 2\nprobe_tokens = 8
 [task]\ndata = {json.dumps(str(data(folder)))}\nshots = 2\nmax_tokens = 32
 [client]\nconcurrency = 1
 [legs.a]\nmodel = "stub"\nbase_url = "{leg["base_url"]}"\ncommand = {json.dumps(leg["command"])}
@@ -120,13 +121,38 @@ def begun(folder: Path, file: Path, count: int) -> subprocess.Popen[str]:
     return run
 
 
+def asked_so_far(file: Path) -> int:
+    return len(file.read_text(encoding="utf-8").splitlines()) if file.is_file() else 0
+
+
+def test_a_run_killed_in_its_probe_goes_on(tmp_path: Path) -> None:
+    """No probe.json is left behind that is not whole; the second run probes, then asks each question once."""
+    asked_file, probe_file = tmp_path / "asked.txt", tmp_path / "out" / "a" / "1" / "probe.json"
+    file = campaign_file(tmp_path, Script(latency=0.3, asked=str(asked_file)))
+    command = ["legs", "run", str(file), "--dir", str(tmp_path / "out")]
+    run = planted.start(tmp_path, ["-m", "harness", *command], environment())
+    until = time.monotonic() + 60
+    while not asked_so_far(asked_file):
+        assert run.poll() is None, run.communicate()
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    run.kill()
+    run.communicate(timeout=60)
+    cut = asked_so_far(asked_file)
+    assert (cut < 2 * 2, probe_file.exists(), records(tmp_path)) == (True, False, {})
+    assert cli.main(command) == exits.AGREE
+    assert json.loads(probe_file.read_text(encoding="utf-8"))["distinct"] == [1, 1]
+    assert asked_so_far(asked_file) == cut + 2 * 2 + N
+    assert sorted(records(tmp_path)) == list(range(N))
+
+
 def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": str(planted.ROOT)}
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
 def test_however_a_run_ends_its_server_goes_and_a_second_run_goes_on(
-    number: signal.Signals, tmp_path: Path
+    number: signal.Signals, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """kill -9, Ctrl-C and SIGTERM: no question is asked twice but the one in flight, and none is lost."""
     asked_file = tmp_path / "asked.txt"
@@ -137,13 +163,12 @@ def test_however_a_run_ends_its_server_goes_and_a_second_run_goes_on(
     assert run.returncode == (-9 if number == signal.SIGKILL else exits.INTERRUPTED), out + err
     assert "Traceback" not in out + err
     kept = records(tmp_path)
-    code, out, err = planted.run(
-        tmp_path, ["-m", "harness", "legs", "run", str(file), "--dir", "out"], environment()
-    )
-    assert code == exits.AGREE, out + err
+    assert cli.main(["legs", "run", str(file), "--dir", str(tmp_path / "out")]) == exits.AGREE
     again = records(tmp_path)
     assert len(again) == N
     assert {question: again[question] for question in kept} == kept
-    assert len(asked_file.read_text(encoding="utf-8").splitlines()) <= N + 1
-    code, out, err = planted.run(tmp_path, ["-m", "harness", "legs", "status", "out"], environment())
-    assert (code, "finished" in out, f"{N}/{N}" in out) == (exits.AGREE, True, True)
+    assert len(asked_file.read_text(encoding="utf-8").splitlines()) <= 2 * 2 + N + 1
+    capsys.readouterr()
+    assert cli.main(["legs", "status", str(tmp_path / "out")]) == exits.AGREE
+    out = capsys.readouterr().out
+    assert ("finished" in out, f"{N}/{N}" in out) == (True, True)

@@ -54,7 +54,7 @@ def meant(case: Case) -> set[Grade]:
     if case.suite == "writer":
         return {Grade.EXACT, Grade.BOUNDED} if case.f == "natural" else {Grade.EXACT}
     scored = case.kind and case.suite not in ("topk", "pipeline")
-    return {Grade.ORDERED} if scored and case.f in ("natural", "wide") else {Grade.EXACT}
+    return {Grade.ORDERED} if scored and case.f in ("natural", "wide", "sunk") else {Grade.EXACT}
 
 
 @pytest.mark.parametrize("suite", cases.SUITES)

@@ -36,7 +36,10 @@ def full() -> Iterator[str]:
                 for width in (1, 2, 3, 4):
                     heads, dim = (16, 32, 64, 48)[turn % 4], 256 if turn % 8 == 5 else 128
                     lengths, fill = LENGTHS[turn % 5], FILLS[(turn // 2) % 5]
-                    style, k = ROUND_TABLES[turn % 4], (4, 16, 64, 2048)[(turn // 4 + turn) % 4]
+                    longest = max(map(int, lengths.split(",")))
+                    # A selection that takes every key of every sequence selects nothing.
+                    k = min((4, 16, 64, 2048)[(turn // 4 + turn) % 4], longest // 2)
+                    style = ROUND_TABLES[turn % 4]
                     yield (
                         f"dcp-decode-world{world}-inter{inter}-ex{exchange}-n{width}-h{heads}-d{dim}"
                         f"-ctx{lengths}-k{k}-t{style}-f{fill}-s{500 + turn}"

@@ -34,6 +34,8 @@ SMOKE = (
     "fp8-h80-d128-ctx140,7-w0@3:139+2,1@2:7-fmtfn-ue0-fboundary-s13",
     "fp8-h16-d128-ctx65,64-w0@0:64+2,1@63:64-fmtfnuz-ue1-faddress-s14",
     "fp8-h16-d128-ctx130-w0@0:130,0@64:129-fmtfn-ue1-fnatural-s15",
+    "fp8-n1-h16-d128-ctx16,700,20x17-fmtfn-ue1-tileflat-tshuffled-fnatural-s16",
+    "fp8-n1-h16-d128-ctx70x20-fmtfn-ue1-tileflat-tstrided-faddress-s17",
 )
 
 

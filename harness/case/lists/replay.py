@@ -19,7 +19,7 @@ LONGER = "2047,64_2049,5,600_16_1025,2048,17"
 
 SMOKE = (
     f"replay-n1-h16-d128-bucket4-v{BORDERS}-k64-tshuffled-fbytes-s1",
-    "replay-n4-h32-d128-bucket3-v255,257_256,258,2_1,6-k300-tstrided-fnatural-s2",
+    "replay-n4-h32-d128-bucket3-v255,257_256,258,2_1,6-k200-tstrided-fnatural-s2",
     "replay-n3-h16-d256-bucket2-v257_253,511-k16-ttight-fties-s3",
     "replay-n1-h16-d128-bucket2-v255,230_257,30-k200-tshuffled-fsunk-s4",
 )
@@ -33,7 +33,7 @@ def full() -> Iterator[str]:
             (128, 128, 256)[turn % 3],
             (BORDERS, LONGER)[turn % 2],
         )
-        k = (64, 512, 2048, 16, 300)[turn]
+        k = (64, 512, 200, 16, 300)[turn]
         where = f"bucket{4 + turn}-v{vectors}-k{k}-t{table}"
         yield f"replay-n{next_n}-h{heads}-d{dim}-{where}-f{fill}-s{500 + turn}"
     yield "replay-n2-h32-d128-bucket5-v1025,700_513,1300,2_17,900-k700-twide-fsunk-s513"

@@ -36,6 +36,9 @@ SMOKE = (
     "topk-w0@0:2047+3,0@2040:4096,1@1:4097,2@4090:4097-k2048-stable0-l0-fnarrow-s12",
     "topk-w0@3:40,0@7:1031,1@1029:1100,1@1099:1100-k40-stable1-l1101-fspecial-s13",
     "topk-w0@0:8,0@8:17+2,1@16:40,2@0:9-k8-stable0-l41-fdistinct-s14",
+    "topk-n1-ctx40000,70000-k2048-stable0-l0-fdistinct-s15",
+    "topk-n1-ctx40000,70000-k2048-stable1-l0-fties-s16",
+    "topk-n1-ctx100,5000-k4096-stable0-l0-fdistinct-s17",
 )
 
 

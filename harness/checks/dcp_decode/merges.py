@@ -3,7 +3,8 @@
 A merge that packs score and id into one number is right as long as ids are small or scores lie
 apart, which they do in every step that is small enough to be emulated. So it is asked here by itself: scores
 one bit apart on both sides of the cut with the smallest and the largest ids there can be the wrong way
-round, both signs, padding between them, a rank that sends nothing. What is packed holds ids at the
+round, both signs, padding between them, a rank that sends nothing; and two candidates alone, one bit apart
+with the two ends of the ids, of which one is chosen. What is packed holds ids at the
 end of a rank's keys and past it, which a top-k that is right never leaves.
 """
 
@@ -56,6 +57,31 @@ def check(book: Book) -> Verdict | None:
                 where: dict[str, int | str] = {"rank": rank, "scores around": str(BASES[wrong.first[0]])}
                 return book.differ(wrong, Grade.EXACT, where=where, step=f"to merge {step}")
             book.total += got.numel()
+    return pairs(book)
+
+
+def pairs(book: Book) -> Verdict | None:
+    """Two neighbours alone for one place: the better has id `TOP`, the other id 0.
+
+    A score and an id in one number choose the wrong one as soon as the id has too few bits.
+    """
+    case = book.case
+    if asked.MergeCandidates not in book.path.table:
+        return None
+    scores = torch.full((case.world, len(BASES), 2), -torch.inf)
+    ids = torch.full(scores.shape, dcp.PAD, dtype=torch.int32)
+    for row, base in enumerate(BASES):
+        scores[-1, row], ids[-1, row] = torch.tensor([*_around(base, 2)]), torch.tensor([0, TOP])
+    for rank in range(case.world):
+        place = Place(case.world, case.inter, rank)
+        got = book.ask(asked.MergeCandidates(scores.contiguous(), ids.contiguous(), 1, place))
+        wrong = compare.shape(got, (len(BASES), 1), torch.int32) or compare.integers(
+            got, torch.full((len(BASES), 1), TOP, dtype=torch.int32)
+        )
+        if wrong is not None:
+            where: dict[str, int | str] = {"rank": rank, "scores around": str(BASES[wrong.first[0]])}
+            return book.differ(wrong, Grade.EXACT, where=where, step="to merge two neighbours for one place")
+        book.total += got.numel()
     return None
 
 

@@ -71,6 +71,7 @@ class _Replays:
                 return wrong
         self._doubt_stale()
         self._doubt_ties()
+        self._doubt_selection()
         richest = max(range(len(self.replays)), key=lambda number: self.replays[number].visible)
         self.book.facts["replays"] = len(self.replays) + 2
         return scores.doubted(self.book, self.replays[richest], self.want[richest])
@@ -181,6 +182,13 @@ class _Replays:
         short = sum(bool(found.missing) for found in stale)
         self.book.facts["stale pairs that leave a chunk out"] = short
         self.book.doubt(short == 0, "a schedule that is never refreshed covers every replay")
+
+    def _doubt_selection(self) -> None:
+        """Mistrust vectors of which none has a sequence that is longer than the selection."""
+        longest = max(int(one.context_lens.max()) for one in self.replays)
+        self.book.doubt(
+            longest <= self.book.case.k, "no sequence has more than k keys, so nothing is selected"
+        )
 
     def _doubt_ties(self) -> None:
         """Mistrust contents that are about ties and have none where it matters."""

@@ -68,6 +68,7 @@ class Launches:
         )
         values = want.value[inputs.expected]
         zeros = int((values == 0).sum())
+        self._book.doubt(not len(values), "the scored launch sees no key")
         self._book.doubt(2 * zeros > len(values), f"{zeros} of {len(values)} scores are zero")
         self._book.doubt(self._case.t == "identity", "the page table is the identity")
         return self._book.agree(want.grade)

@@ -36,6 +36,16 @@ class Point:
     binding: bool = True
     figures: Mapping[str, Any] = field(default_factory=dict)
 
+    def to_record(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "name": self.name,
+            "verdict": str(self.verdict),
+            "said": self.said,
+            "binding": self.binding,
+            "figures": dict(self.figures),
+        }
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -64,3 +74,19 @@ class Certificate:
     def reason(self) -> str:
         """Why the leg is not measured; empty when it is."""
         return "; ".join(one.said for one in self.fails)
+
+    @property
+    def word(self) -> str:
+        """What it comes to: ``certified``, ``not measured``, or ``not certified`` where nobody can tell."""
+        return "not measured" if self.fails else "not certified" if self.unknown else "certified"
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-able."""
+        return {
+            "leg": self.leg,
+            "known_bad": self.known_bad,
+            "certified": self.certified,
+            "word": self.word,
+            "reason": self.reason,
+            "points": [one.to_record() for one in self.points],
+        }

@@ -7,7 +7,7 @@ misread here would be audited as something nobody claimed.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -66,12 +66,31 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What was said about reported legs: ``leg`` minus ``base``, or two samples of ``leg``.
+
+    ``kind``: difference (that of the legs' counts), spread (``points`` between two samples of ``leg``),
+    detectable (differences below ``points`` cannot be seen).
+    """
+
+    id: str
+    kind: str
+    leg: str
+    base: str
+    says: str
+    source: str
+    points: Mapping[str, Printed] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Report:
-    """All that a file reports."""
+    """All that a file reports. ``task``: lm-eval's name of what all its legs were asked."""
 
     legs: Mapping[str, Leg]
     figures: tuple[Figure, ...]
     index_topk: int
+    claims: Mapping[str, Claim] = field(default_factory=dict)
+    task: str = "gsm8k"
 
 
 LEG = {
@@ -83,6 +102,11 @@ LEG = {
 AS_SAID = (
     "why", "indexer", "shots", "topology", "other_topology", "prompts", "prompt_tokens", "base",
 )  # fmt: skip
+CLAIM = {
+    "id": str, "kind": str, "leg": str, "base": str, "says": str, "source": str,
+    "flexible": str, "strict": str,
+}  # fmt: skip
+KINDS = ("difference", "spread", "detectable")
 FIGURE = {"id": str, "rule": str, "from": dict, "is": str, "says": str, "source": str}
 
 
@@ -94,23 +118,34 @@ def load(file: Path = FILE) -> Report:
         raise ReportError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ReportError(f"{file.name} is no TOML: {error}") from None
-    unknown = set(content) - {"leg", "figure", "index_topk"}
+    unknown = set(content) - {"leg", "claim", "figure", "index_topk", "task"}
     if unknown:
-        raise ReportError(f"{file.name} has {sorted(unknown)[0]!r}, allowed are leg, figure, index_topk")
-    legs = [_leg(one, number) for number, one in enumerate(content.get("leg", []), 1)]
-    figures = [_figure(one, number) for number, one in enumerate(content.get("figure", []), 1)]
-    ids = [leg.id for leg in legs] + [figure.id for figure in figures]
+        allowed = "leg, claim, figure, index_topk, task"
+        raise ReportError(f"{file.name} has {sorted(unknown)[0]!r}, allowed are {allowed}")
+    legs = [_leg(one, number) for number, one in enumerate(_listed(content, "leg"), 1)]
+    figures = [_figure(one, number) for number, one in enumerate(_listed(content, "figure"), 1)]
+    claims = [_claim(one, number, legs) for number, one in enumerate(_listed(content, "claim"), 1)]
+    ids = [leg.id for leg in legs] + [figure.id for figure in figures] + [claim.id for claim in claims]
     twice = next((name for name in ids if ids.count(name) > 1), None)
     if twice:
         raise ReportError(f"{file.name} lists {twice} twice, allowed is once")
     topk = content.get("index_topk", 2048)
-    if not isinstance(topk, int) or topk < 1:
+    if not isinstance(topk, int) or isinstance(topk, bool) or topk < 1:
         raise ReportError(f"{file.name} has index_topk {topk!r}, allowed is a positive whole number")
+    task = content.get("task", "gsm8k")
+    if not isinstance(task, str) or not task:
+        raise ReportError(f"{file.name} has task {task!r}, allowed is the name of an lm-eval task")
     known = {leg.id: leg for leg in legs}
     for leg in legs:
         if leg.base and leg.base not in known:
             raise ReportError(f"leg {leg.id} has base {leg.base!r}, allowed are {', '.join(known)}")
-    return Report(known, tuple(figures), topk)
+    return Report(known, tuple(figures), topk, {claim.id: claim for claim in claims}, task)
+
+
+def _listed(content: Mapping[str, Any], kind: str) -> list[Any]:
+    """The entries ``[[kind]]``; `_checked` refuses those that are no tables."""
+    found = content.get(kind, [])
+    return found if isinstance(found, list) else [None]
 
 
 def _checked(record: Any, number: int, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
@@ -145,6 +180,28 @@ def _leg(record: Any, number: int) -> Leg:
     }
     as_said = {key: found[key] for key in AS_SAID if key in found}
     return Leg(name, n, found["source"], standing, scores, plus=plus, **as_said)
+
+
+def _claim(record: Any, number: int, legs: Sequence[Leg]) -> Claim:
+    found = _checked(record, number, "claim", CLAIM)
+    name, known = found["id"], {leg.id: leg for leg in legs}
+    kind, base = found.get("kind", ""), found.get("base", "")
+    if kind not in KINDS:
+        raise ReportError(f"claim {name} has kind {kind!r}, allowed are {', '.join(KINDS)}")
+    if not found.get("says"):
+        raise ReportError(f"claim {name} lacks field says")
+    for role in ("leg",) if kind == "spread" else ("leg", "base"):
+        if found.get(role) not in known:
+            allowed = ", ".join(known)
+            raise ReportError(f"claim {name} has {role} {found.get(role)!r}, allowed are {allowed}")
+    points = {which: _figure_of(name, which, found[which]) for which in FILTERS if which in found}
+    if kind == "difference":
+        both = set(known[found["leg"]].scores) & set(known[base].scores)
+        if points or not both:
+            raise ReportError(f"claim {name} is a difference, allowed are legs with scores, and no points")
+    elif not points or any(one.value <= 0 for one in points.values()):
+        raise ReportError(f"claim {name} is a {kind}, allowed are points above 0 under a filter")
+    return Claim(name, kind, found["leg"], base, found["says"], found["source"], points)
 
 
 def _score(found: Mapping[str, Any], which: str) -> Score:

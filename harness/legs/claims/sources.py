@@ -20,8 +20,12 @@ from harness.legs.claims.arithmetic import LARGEST_N, Printed, printed
 from harness.legs.claims.reported import FILTERS, Score
 
 PROPORTION = re.compile(
-    r"(?<![\w.])(0\.\d{2,}|1\.0+|\d{1,3}(?:\.\d+)?\s?%)(?:\s*(?:\+/-|±|\+-)\s*(0\.\d+))?(?![\w.])"
+    r"(?<![\w.+-])(0\.\d{2,40}|1\.0{1,40}|\d{1,3}(?:\.\d{1,40})?\s?%)"
+    r"(?:\s*(?:\+/-|±|\+-)\s*(0\.\d{1,40}))?(?![\w.])",
+    re.ASCII,
 )
+"""A proportion, and its error if given; a figure with a sign is a difference."""
+
 N_NAMES = ("n", "questions", "items", "samples", "n-samples", "limit")
 
 
@@ -68,14 +72,21 @@ def _results(file: Path, text: str) -> Iterator[Cited]:
         content = json.loads(text)
         tasks: dict[str, Any] = dict(content["results"])
         counted: dict[str, Any] = dict(content.get("n-samples") or {})
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{file} is no lm-eval results file: it has no table 'results'") from None
+    for name, table in (("results", tasks), ("n-samples", counted)):
+        wrong = next((task for task, inner in table.items() if not isinstance(inner, dict)), None)
+        if wrong is not None:
+            raise InputError(f"{file} has {name} of {wrong} that is no table")
     for task, scores in tasks.items():
-        n = (counted.get(task) or {}).get("effective")
-        for key, value in dict(scores).items():
+        n = counted.get(task, {}).get("effective")
+        n = None if isinstance(n, bool) else n
+        for key, value in scores.items():
             metric, _, name = str(key).partition(",")
-            if metric != "exact_match" or not isinstance(value, float):
+            if metric != "exact_match" or not isinstance(value, int | float) or isinstance(value, bool):
                 continue
+            if isinstance(value, int) and value not in (0, 1):
+                raise InputError(f"{file} has a whole score of {task} that is not 0 or 1")
             error = scores.get(f"exact_match_stderr,{name}")
             if not all(math.isfinite(part) for part in (value, error) if isinstance(part, float)):
                 raise InputError(f"{file} has a score of {task} that is no finite number")
@@ -85,7 +96,7 @@ def _results(file: Path, text: str) -> Iterator[Cited]:
             yield Cited(f"{file.name}: {task}", name, score, n if isinstance(n, int) else None)
 
 
-def _exactly(value: float) -> Printed:
+def _exactly(value: float | int) -> Printed:
     """A float of a results file, to ten decimals: what survives a double."""
     return printed(f"{value:.10f}")
 
@@ -103,16 +114,18 @@ def _markdown(name: str, text: str, n: int | None) -> Iterator[Cited]:
             continue
         if all(set(cell) <= set("-: ") for cell in cells):
             continue
-        own = _n_of(header, cells) or n
+        own = _n_of(header, cells)
         for column, cell in zip(header, cells, strict=False):
             for match in PROPORTION.finditer(cell):
+                if own is not None and not 1 <= own <= LARGEST_N:
+                    raise InputError(f"{name} line {number} has n {own}, allowed are 1 to {LARGEST_N}")
                 error = printed(match[2]) if match[2] else None
                 which = next((one for one in FILTERS if one in column), column)
-                yield Cited(f"{name}:{number}", which, Score(printed(match[1]), None, error), own)
+                yield Cited(f"{name}:{number}", which, Score(printed(match[1]), None, error), own or n)
 
 
 def _n_of(header: list[str], cells: list[str]) -> int | None:
     for column, cell in zip(header, cells, strict=False):
-        if column in N_NAMES and cell.replace(",", "").isdigit():
+        if column in N_NAMES and re.fullmatch(r"[0-9][0-9,]{0,40}", cell):
             return int(cell.replace(",", ""))
     return None

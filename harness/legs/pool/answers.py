@@ -129,12 +129,18 @@ def clustered(answers: pd.DataFrame) -> tuple[float, Interval]:
 
 def flips(answers: pd.DataFrame) -> float:
     """Share of questions on which two samples differ, over all pairs of samples that both answered."""
+    differing, compared = flip_counts(answers)
+    return differing / compared if compared else math.nan
+
+
+def flip_counts(answers: pd.DataFrame) -> tuple[int, int]:
+    """(differing, compared): answers to one question by two samples, over all pairs of samples."""
     differing, compared = 0, 0
     for one, other in combinations(answers.columns, 2):
         both = answers[[one, other]].dropna()
         differing += int((both[one] != both[other]).sum())
         compared += len(both)
-    return differing / compared if compared else math.nan
+    return differing, compared
 
 
 def disagreeing(table: pd.DataFrame, leg: str) -> list[int]:

@@ -57,8 +57,7 @@ def paired(
     base: pd.DataFrame, other: pd.DataFrame, names: tuple[str, str], which: str, margin: float, band: float
 ) -> Between:
     """Compare two matrices of answers [questions, samples] on the questions both answered."""
-    means = pd.concat([base.mean(axis=1), other.mean(axis=1)], axis=1, join="inner", keys=["base", "other"])
-    change = (means["other"] - means["base"]).dropna().to_numpy()
+    change = changes(base, other)
     count = len(change)
     gained, lost = int((change > 0).sum()), int((change < 0).sum())
     deviation = float(change.std(ddof=1)) if count > 1 else math.nan
@@ -82,6 +81,12 @@ def paired(
         equivalent_mean(change, margin),
         band,
     )
+
+
+def changes(base: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
+    """Difference of the means of each question [questions] that both matrices answer."""
+    means = pd.concat([base.mean(axis=1), other.mean(axis=1)], axis=1, join="inner", keys=["base", "other"])
+    return np.asarray((means["other"] - means["base"]).dropna(), dtype=np.float64)
 
 
 def unpaired(
@@ -157,7 +162,8 @@ def equivalent_counts(base: tuple[int, int], other: tuple[int, int], margin: flo
     (j, m), (k, n) = base, other
     if margin <= 0 or not m or not n:
         return math.nan
-    return float(tost_proportions_2indep(k, n, j, m, -margin, margin, method="agresti-caffo").pvalue)
+    with np.errstate(divide="ignore", invalid="ignore"):  # its odds ratio of 0/n or n/n, which is not used
+        return float(tost_proportions_2indep(k, n, j, m, -margin, margin, method="agresti-caffo").pvalue)
 
 
 def unseen(count: int) -> float:

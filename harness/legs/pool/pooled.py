@@ -33,7 +33,7 @@ class Pooled:
     """``legs`` by leg and filter, ``judged`` against the base leg, ``refused`` leg to reason.
 
     ``disagreeing``: questions on which the filters disagree, by leg. ``acceptance``: mean accepted
-    draft tokens a step, by leg, where the server told.
+    draft tokens a step, by leg, where the server told. ``known_bad``: legs that are wrong on purpose.
     """
 
     base: str
@@ -43,6 +43,7 @@ class Pooled:
     refused: Mapping[str, str] = field(default_factory=dict)
     disagreeing: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     acceptance: Mapping[str, float] = field(default_factory=dict)
+    known_bad: tuple[str, ...] = ()
 
     def records(self) -> dict[str, Any]:
         """JSON-able: undefined numbers are null."""
@@ -57,6 +58,7 @@ class Pooled:
             "not_measured": dict(self.refused),
             "filters_disagree": {leg: list(questions) for leg, questions in self.disagreeing.items()},
             "acceptance_length": {leg: _plain(value) for leg, value in self.acceptance.items()},
+            "positive_controls": list(self.known_bad),
         }
 
 
@@ -67,24 +69,32 @@ def pool(
     margin: float,
     refused: Mapping[str, str] | None = None,
     acceptance: Mapping[str, float] | None = None,
+    known_bad: Sequence[str] = (),
+    caveat: str = "",
 ) -> Pooled:
     """Pool a table of samples (`harness.legs.journal.table`); ``margin`` as a proportion.
 
-    Raises ValueError for a base leg that is not in the table.
+    ``known_bad``: legs that are wrong on purpose; they are pooled like others, and labelled. ``caveat``:
+    what every "no difference" of the other legs carries.
+
+    A base leg that is not in the table has no answer: nothing is compared with it. Raises ValueError when
+    it is not among ``refused`` either.
     """
-    names = list(dict.fromkeys(map(str, table["leg"])))
-    if base not in names:
+    names, reasons = list(dict.fromkeys(map(str, table["leg"]))), dict(refused or {})
+    if base not in names and base not in reasons:
         raise ValueError(f"base leg is {base!r}, allowed are {', '.join(names) or 'none'}")
-    reasons = dict(refused or {})
     legs = [alone(table, leg, which) for leg in names for which in FILTERS]
     judged = [
-        _judged(table, (base, leg), which, margin, reasons)
+        _judged(table, (base, leg), which, margin, reasons, "" if leg in known_bad else caveat)
         for leg in names
-        if leg != base
+        if leg != base and base in names
         for which in FILTERS
     ]
     differing = {leg: tuple(disagreeing(table, leg)) for leg in names}
-    return Pooled(base, margin, tuple(legs), tuple(judged), reasons, differing, dict(acceptance or {}))
+    controls = tuple(leg for leg in names if leg in known_bad)
+    return Pooled(
+        base, margin, tuple(legs), tuple(judged), reasons, differing, dict(acceptance or {}), controls
+    )
 
 
 def of_counts(
@@ -106,13 +116,18 @@ def of_counts(
 
 
 def _judged(
-    table: pd.DataFrame, names: tuple[str, str], which: str, margin: float, reasons: Mapping[str, str]
+    table: pd.DataFrame,
+    names: tuple[str, str],
+    which: str,
+    margin: float,
+    reasons: Mapping[str, str],
+    caveat: str,
 ) -> Judged:
     base, other = (matrix(table, leg, which) for leg in names)
     band = _band(summed(base, names[0], which), summed(other, names[1], which))
     found = paired(base, other, names, which, margin, band)
-    why = next((f"leg {leg} {reasons[leg]}" for leg in names if leg in reasons), "")
-    return Judged(found, *words.judged(found, why))
+    why = next((f"leg {leg}: {reasons[leg]}" for leg in names if leg in reasons), "")
+    return Judged(found, *words.judged(found, why, caveat))
 
 
 def _band(*legs: Alone) -> float:

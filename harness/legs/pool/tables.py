@@ -6,6 +6,7 @@ All three are made from the same rows, so that no figure is formatted twice in t
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -41,7 +42,7 @@ def legs(pooled: Pooled) -> list[tuple[str, ...]]:
 
 def comparisons(pooled: Pooled) -> list[tuple[str, ...]]:
     """A row for each comparison, under `COMPARISONS`."""
-    return [_comparison(one) for one in pooled.judged]
+    return [_comparison(one, pooled) for one in pooled.judged]
 
 
 def console(pooled: Pooled) -> list[Table]:
@@ -55,16 +56,26 @@ def console(pooled: Pooled) -> list[Table]:
 
 def markdown(pooled: Pooled) -> str:
     """Two Markdown tables and the sentences."""
-    lines = _lines(LEGS, legs(pooled))
+    made = lines(LEGS, legs(pooled))
     if pooled.judged:
-        lines += ["", f"{title(pooled)}:", "", *_lines(COMPARISONS, comparisons(pooled)), ""]
-        lines += [
-            f"- {one.between.other} against {one.between.base}, {one.between.which}: {one.said}"
-            for one in pooled.judged
-        ]
-    lines += [f"- {leg} is not measured: {reason}" for leg, reason in pooled.refused.items()]
-    lines += [_disagreement(leg, questions) for leg, questions in pooled.disagreeing.items() if questions]
-    return "\n".join(lines) + "\n"
+        made += ["", f"{title(pooled)}:", "", *lines(COMPARISONS, comparisons(pooled)), ""]
+    made += [f"- {said}" for said in sentences(pooled)]
+    made += [_disagreement(leg, questions) for leg, questions in pooled.disagreeing.items() if questions]
+    return "\n".join(made) + "\n"
+
+
+def sentences(pooled: Pooled) -> list[str]:
+    """What each comparison comes to, and why a leg does not count."""
+    said = [
+        f"{_label(one.between.other, pooled)} against {one.between.base}, {one.between.which}: {one.said}"
+        for one in pooled.judged
+    ]
+    return said + [f"{_label(leg, pooled)} is not measured: {why}" for leg, why in pooled.refused.items()]
+
+
+def _label(leg: str, pooled: Pooled) -> str:
+    """The leg's name; that of a positive control says that it is one."""
+    return f"{leg} (known bad)" if leg in pooled.known_bad else leg
 
 
 def _disagreement(leg: str, questions: tuple[int, ...]) -> str:
@@ -98,7 +109,7 @@ def write(pooled: Pooled, folder: Path) -> list[Path]:
 def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
     accepted = pooled.acceptance.get(one.leg, math.nan)
     return (
-        one.leg,
+        _label(one.leg, pooled),
         one.which,
         " ".join(f"{k}/{n}" for k, n in one.counts) or "none",
         share(one.accuracy),
@@ -110,10 +121,10 @@ def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
     )
 
 
-def _comparison(one: Judged) -> tuple[str, ...]:
+def _comparison(one: Judged, pooled: Pooled) -> tuple[str, ...]:
     found = one.between
     return (
-        found.other,
+        _label(found.other, pooled),
         found.which,
         f"{found.compared}" if found.paired else f"{found.compared} (unpaired)",
         "-" if found.gained is None else f"{found.gained} / {found.lost}",
@@ -155,7 +166,8 @@ def _table(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> Table:
     return shown
 
 
-def _lines(columns: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def lines(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """A Markdown table."""
     escaped = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    return lines + ["| " + " | ".join(row) + " |" for row in escaped]
+    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+    return head + ["| " + " | ".join(row) + " |" for row in escaped]

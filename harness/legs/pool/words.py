@@ -27,8 +27,20 @@ class Word(StrEnum):
     NOT_MEASURED = "not measured"
 
 
-def judged(found: Between, refused: str = "") -> tuple[Word, str]:
-    """The verdict on ``found``, and its sentence. ``refused``: why a leg of it does not count."""
+ABSENT = (Word.EQUIVALENT, Word.UNSEEN)
+"""Verdicts that say that there is no difference, which a measurement that sees nothing says too."""
+
+
+def judged(found: Between, refused: str = "", caveat: str = "") -> tuple[Word, str]:
+    """The verdict on ``found``, and its sentence.
+
+    ``refused``: why a leg of it does not count. ``caveat``: what every "no difference" must carry.
+    """
+    word, said = _judged(found, refused)
+    return word, f"{said}; but {caveat}" if caveat and word in ABSENT else said
+
+
+def _judged(found: Between, refused: str) -> tuple[Word, str]:
     if refused:
         return Word.NOT_MEASURED, f"not measured: {refused}"
     if not found.compared:

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from harness.paths import signatures
 from harness.paths.aiter import hosted, interpreting, tree
-from harness.paths.base import Answers, Outcome, Unsupported
+from harness.paths.base import Answers, Outcome, OutOfScope, Unsupported
 from harness.paths.requests.eightbit import FlatScores8, PagedScores8
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _launched(root: FilePath, request: PagedScores8, q: Tensor) -> None:
 
 
 def flat(root: FilePath, request: FlatScores8) -> Outcome:
-    """Scores over flat keys. Raises what `hosted.load` raises."""
+    """Scores over flat keys. Raises `OutOfScope` where its host refuses, and what `hosted.load` raises."""
     arguments = {
         "Q": request.q_codes.view(DTYPES[request.fmt]),
         "KV": request.k_codes.view(DTYPES[request.fmt]),
@@ -150,8 +150,12 @@ def flat(root: FilePath, request: FlatScores8) -> Outcome:
         "clean_logits": request.clean,
     }
     host = _function(_host(root, FLAT, request.fmt), FLAT, arguments)
-    with interpreting.lent():
-        value = host(**arguments)
+    try:
+        with interpreting.lent():
+            value = host(**arguments)
+    except AssertionError as refusal:
+        heads = request.q_codes.shape[1]
+        raise OutOfScope(f"{FLAT} of this aiter refuses {heads} heads: {refusal}") from refusal
     return _outcome(value, "_fp8_mqa_logits_kernel", "its host function")
 
 

@@ -46,9 +46,14 @@ def planes(
     require("q_codes", q_codes, (rows, heads, packed), torch.uint8)
     require("q_scales", q_scales, (rows, dim // 128, 4, 16, -(-heads // 64) * 4), torch.uint8)
     require("weights", weights, (rows, heads), torch.bfloat16)
-    if block_tables.dim() != 2 or block_tables.dtype != torch.int32 or block_tables.stride(1) != 1:
-        raise ValueError(f"block_tables is {describe(block_tables)}, allowed is int32 with two axes")
+    table(block_tables)
     return heads, dim
+
+
+def table(block_tables: Tensor) -> None:
+    """Raise ValueError unless block tables are packed int32 [B, W]: production's stride is their width."""
+    if block_tables.dim() != 2 or block_tables.dtype != torch.int32 or not block_tables.is_contiguous():
+        raise ValueError(f"block_tables is {describe(block_tables)}, allowed is packed int32 with two axes")
 
 
 def pages(k_codes: Tensor, k_scales: Tensor, dim: int) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from harness.paths import base
+from harness.paths.flydsl import abi
 from harness.paths.requests import eightbit as asked
 
 TOPS = {"fn": 448.0, "fnuz": 240.0}
@@ -71,6 +72,7 @@ def write_keys(request: asked.WriteKeys8) -> base.Outcome:
 
 def gather_keys(request: asked.GatherKeys8) -> base.Outcome:
     pool, sequences = _put(_pages(request.cache)), len(request.cu_lens) - 1
+    abi.table(request.block_tables)
     tables, cu_lens = _put(request.block_tables), _put(request.cu_lens)
     keys = int(request.cu_lens[-1])
     codes = torch.empty(keys, DIM, dtype=torch.uint8, device=pool.device)
@@ -83,6 +85,7 @@ def gather_keys(request: asked.GatherKeys8) -> base.Outcome:
 
 
 def paged_scores(request: asked.PagedScores8) -> base.Outcome:
+    abi.table(request.block_tables)
     pool, out = _put(_pages(request.cache)), _put(request.out)
     q_codes, weights, tables = (
         _put(tensor) for tensor in (request.q_codes, request.weights, request.block_tables)

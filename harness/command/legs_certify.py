@@ -1,0 +1,81 @@
+"""``harness legs certify``: may the legs of a campaign folder be believed?"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+
+from harness import exits
+from harness.command.arguments import named_path
+from harness.command.console import console_for_people
+from harness.exits import InputError
+from harness.legs.certify.certificate import Certificate
+from harness.record import document
+
+
+def add_certify(what: Any) -> None:
+    """``certify``; what judges is loaded only when it is asked for."""
+    certify = what.add_parser(
+        "certify",
+        help="certify the legs of a campaign folder",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    certify.add_argument("directory", type=named_path, metavar="DIR", help="campaign folder")
+    certify.add_argument("--json", type=named_path, metavar="F", help="also write all figures to this file")
+    certify.add_argument(
+        "--index-topk",
+        type=int,
+        metavar="N",
+        help="tokens that a prompt must exceed; 0: no sparse indexer (default: the campaign's, else 2048)",
+    )
+    certify.add_argument(
+        "--tokenizer",
+        type=named_path,
+        metavar="DIR_OR_FILE",
+        help="tokenizer.json of the model, for prompts whose tokens the server did not tell",
+    )
+
+
+def certify(args: argparse.Namespace) -> int:
+    """Certify, print, write; exit code 4 when a leg is not certified. Raises `InputError`."""
+    from harness.legs.certify import certifying, tokens
+
+    directory = args.directory
+    if not directory.is_dir():
+        raise InputError(f"{directory} is no folder; give a campaign folder")
+    if args.index_topk is not None and args.index_topk < 0:
+        raise InputError(f"--index-topk is {args.index_topk}, allowed is 0 or more")
+    document.check_output("--json", args.json)
+    count = tokens.tokenizer(args.tokenizer) if args.tokenizer else None
+    found = certifying.certify(directory, index_topk=args.index_topk, count=count)
+    if not found:
+        raise InputError(f"{directory} holds no sample of a leg")
+    console = console_for_people()
+    show(console, found)
+    certifying.write(found, directory / certifying.FILE)
+    if args.json:
+        certifying.write(found, args.json)
+    left = certifying.uncertified(found)
+    console.print(said(found, left), soft_wrap=True)
+    return exits.UNPROVEN if left else exits.AGREE
+
+
+def show(console: Console, found: Mapping[str, Certificate]) -> None:
+    """The table of all points."""
+    from harness.legs.certify import tables
+
+    console.print(tables.console(found))
+    console.print()
+
+
+def said(found: Mapping[str, Certificate], left: list[str]) -> str:
+    """The last line: which legs are not certified."""
+    if left:
+        names = ", ".join(f"{leg} ({found[leg].word})" for leg in left)
+        return f"exit 4: {len(left)} of {len(found)} legs are not certified: {names}"
+    bad = [leg for leg, one in found.items() if one.known_bad and not one.certified]
+    but = f" but {', '.join(bad)}, known to be bad" if bad else ""
+    return f"exit 0: all {len(found)} legs are certified{but}"

@@ -1,0 +1,92 @@
+"""One attempt at a sample: its server started, probed and asked, stopped, and its log looked at.
+
+Contract: however an attempt ends, its server is stopped and the manifest says how it ended, in one write
+with what the log said; a status without its log counts would leave a finished sample that nobody can
+certify. A kill leaves ``running`` and a segment of the log without end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from harness.legs import crash, identity, journal, logs, probe
+from harness.legs.server import Ended, Server
+from harness.record import store
+
+if TYPE_CHECKING:
+    from harness.legs.drive import Display, Plan
+
+
+def kept_records(where: journal.Place, retry_failed: bool = False) -> list[dict[str, Any]]:
+    """Records that stand; failed ones only unless they are to be asked again."""
+    return [
+        record
+        for record in journal.read(where.samples)[0]
+        if not (retry_failed and record["status"] == "failed")
+    ]
+
+
+def begin(found: Plan, where: journal.Place, before: dict[str, Any]) -> None:
+    """Write the manifest of a sample that runs, with what the one ``before`` had of earlier attempts."""
+    where.folder.mkdir(parents=True, exist_ok=True)
+    leg, now = found.campaign.legs[where.leg], found.identities[where.leg]
+    where.update(
+        leg=where.leg,
+        sample=where.sample,
+        status="running",
+        identity=now,
+        digest=identity.digest(now),
+        started=before.get("started") or store.now(),
+        finished=None,
+        expected=found.expected,
+        attempts=int(before.get("attempts") or 0),
+        crashes=before.get("crashes") or [],
+        server={
+            "base_url": leg.base_url,
+            "command": list(leg.command or ()),
+            "log": str(logs.log_of(found.campaign, where)),
+        },
+    )
+
+
+def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool) -> str:
+    """Start, probe, measure, stop; the status, which is in the manifest too."""
+    from harness.legs.evaluation import run as evaluation
+
+    number = int(where.manifest().get("attempts") or 0) + 1
+    log = logs.log_of(found.campaign, where)
+    segments = [*(where.manifest().get("log_segments") or []), logs.segment(log)]
+    where.update(attempts=number, status="running", log_segments=segments)
+    server = Server(found.campaign, where.leg, where.folder / "server.log")
+    status = "stopped"
+    try:
+        server.start()
+        asked = found.campaign.legs[where.leg]
+        whom = evaluation.Server(server.url, asked.model, server.ended, server.healthy)
+        sample = evaluation.Sample(found.prepared, found.campaign.client, whom, number)
+        probe.probe(sample, found.campaign.certify, where.folder)
+        evaluation.measure(sample, where, kept_records(where, retry_failed), display.record)
+        status = "finished"
+    except (Ended, evaluation.ServerGone) as gone:
+        status = "crashed"
+        how = server.settle() or str(gone)
+    finally:
+        server.stop()
+        segments[-1]["to"] = log.stat().st_size if log.is_file() else 0
+        where.update(
+            status=status,
+            finished=store.now() if status == "finished" else None,
+            log_segments=segments,
+            **logs.looked(found.campaign, where, segments),
+        )
+        if status == "crashed":
+            keep_crash(found, where, display, how, crash.tail(log, segments[-1]["from"]))
+    return status
+
+
+def keep_crash(found: Plan, where: journal.Place, display: Display, how: str, lines: list[str]) -> None:
+    """The crash into the manifest, compared with those seen before."""
+    signature = {**crash.signature(how, lines), "time": store.now()}
+    said = crash.compared(signature, found.directory, found.campaign.base, where)
+    where.update(crashes=[*crash.crashes(where), {**signature, "compared": said}])
+    display.say(f"{where.leg} sample {where.sample} crashed: {how}; {said}")

@@ -1,0 +1,93 @@
+"""Did every question get a whole answer? A failed request is no wrong answer, and a cut reply no answer.
+
+Contract: every sample is finished, has all its questions, no failed request, and no larger share of cut,
+empty or stopped replies than the campaign allows. Where neither a finish reason nor a token count was kept
+(past lm-eval runs), nobody can tell a whole reply from a cut one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from harness.legs.certify.certificate import Point, Verdict
+from harness.legs.certify.measured import Leg, Sample, several
+from harness.legs.journal import STATUSES
+
+NAME = "answers"
+LIMITED = ("empty", "truncated", "stopped")
+"""Statuses of which a campaign may allow a share, each under a field of that name."""
+
+ENDED = ("finished", "crashed")
+"""Statuses of a sample on which nobody works any more; every other one may still be continued."""
+
+
+def point(leg: Leg) -> Point:
+    """The point of ``leg``."""
+    found = figures(leg)
+    wrong = [text for sample in leg.samples for text in _wrong(leg, sample)]
+    more = _duplicates(found)
+    if wrong:
+        return Point(NAME, Verdict.FAILS, "; ".join(wrong) + more, figures=found)
+    untold = found["untold"]
+    if untold:
+        said = f"{_counts(found)}; how {untold} of them ended is not known, so a cut one cannot be told"
+        return Point(NAME, Verdict.UNKNOWN, said + more, figures=found)
+    return Point(NAME, Verdict.HOLDS, _counts(found) + more, figures=found)
+
+
+def figures(leg: Leg) -> dict[str, Any]:
+    """Counts over all samples; ``untold``: answered replies of which nobody knows how they ended."""
+    statuses = Counter(str(one["status"]) for one in leg.records)
+    questions, sample = max((_most_alike(one), one.number) for one in leg.samples)
+    return {
+        "samples": len(leg.samples),
+        "expected": sum(one.expected for one in leg.samples),
+        **{status: statuses[status] for status in STATUSES},
+        "untold": sum(_untold(one) for one in leg.records),
+        "unfinished": sum(one.status not in ENDED for one in leg.samples),
+        "crashed": sum(one.status == "crashed" for one in leg.samples),
+        "alike": questions,
+        "alike_sample": sample,
+    }
+
+
+def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
+    number, count = sample.number, len(sample.records)
+    statuses = Counter(str(one["status"]) for one in sample.records)
+    if sample.status != "finished":
+        yield f"sample {number} is {sample.status} ({count} of {sample.expected} questions)"
+    elif count < sample.expected or not count:
+        yield f"sample {number} has {count} of {sample.expected} questions"
+    if statuses["failed"]:
+        yield f"sample {number} has {several(statuses['failed'], 'failed request')}"
+    for status in LIMITED:
+        share, allowed = statuses[status] / max(sample.expected, 1), getattr(leg.asked.certify, status)
+        if share > allowed:
+            said = f"{statuses[status]} of {sample.expected} replies of sample {number} are {status}"
+            yield f"{said} ({100 * share:.2f} %, allowed {100 * allowed:.2f} %)"
+
+
+def _untold(record: dict[str, Any]) -> bool:
+    """Whether nobody knows how an answered reply ended: it may have been cut."""
+    known = record["finish_reason"] is not None or record["completion_tokens"] is not None
+    return record["status"] == "answered" and not known
+
+
+def _most_alike(sample: Sample) -> int:
+    """Questions that were given one and the same reply, for the reply with the most of them."""
+    texts = Counter(str(one["reply"]).strip() for one in sample.records if one["reply"])
+    return max(texts.values(), default=0)
+
+
+def _duplicates(found: dict[str, Any]) -> str:
+    if found["alike"] < 2:
+        return ""
+    return f"; one reply was given to {found['alike']} different questions (sample {found['alike_sample']})"
+
+
+def _counts(found: dict[str, Any]) -> str:
+    said = f"{found['answered']} of {found['expected']} answered"
+    others = [f"{found[status]} {status}" for status in (*LIMITED, "failed")]
+    return f"{said}, {', '.join(others)} ({several(found['samples'], 'sample')})"

@@ -1,0 +1,261 @@
+"""Each point of a certificate: its verdict just either side of what it asks, its figures and its sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.legs import logs
+from harness.legs.certify import certifying
+from harness.legs.certify.certificate import Certificate, Verdict
+from suites.self.legs_folders import asks, failed, point, record, sample
+
+HOLDS, FAILS, UNKNOWN, NOT_ASKED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN, Verdict.NOT_ASKED
+SHORT = "does not exercise the sparse indexer: "
+
+
+def test_a_good_leg_has_every_point_in_one_order(tmp_path: Path) -> None:
+    """Binding ones first; only the base leg tells of the campaign's control."""
+    asks(tmp_path, {"a": {}, "b": {}})
+    sample(tmp_path, "a")
+    sample(tmp_path, "b")
+    found = certifying.certify(tmp_path)
+    names = ["prompts", "path", "answers", "settings", "probe", "flips"]
+    assert {leg: [one.name for one in each.points] for leg, each in found.items()} == {
+        "a": [*names, "control"],
+        "b": names,
+    }
+    assert [one.binding for one in found["a"].points] == [True] * 4 + [False] * 3
+    assert (found["b"].certified, found["b"].word, found["b"].reason) == (True, "certified", "")
+
+
+def test_a_point_that_fails_outranks_one_that_nobody_can_tell(tmp_path: Path) -> None:
+    """Not measured with the reason of what fails; not certified where nothing fails."""
+    sample(tmp_path, "a", records=[record(0, prompt_tokens=None), record(1, status="empty", reply="")])
+    one = certifying.certify(tmp_path)["a"]
+    assert (one.word, one.certified) == ("not measured", False)
+    assert one.reason == "1 of 2 replies of sample 1 are empty (50.00 %, allowed 0.00 %)"
+    only = Certificate("a", tuple(each for each in one.points if each.name != "answers"))
+    assert (only.word, only.reason, [each.name for each in only.unknown]) == (
+        "not certified",
+        "",
+        ["prompts"],
+    )
+
+
+# prompts
+
+
+@pytest.mark.parametrize(
+    ("tokens", "topk", "verdict", "said"),
+    [
+        ([2049, 3000], 2048, HOLDS, "2 of 2 prompts are longer than 2048 tokens (min 2049, p50 2524.5"),
+        ([2048, 3000], 2048, FAILS, SHORT + "1 of 2 prompts are at most 2048 tokens"),
+        ([900, 2048], 2048, FAILS, SHORT + "2 of 2 prompts are at most 2048 tokens"),
+        ([900, None], 2048, FAILS, SHORT + "1 of 2 prompts are at most 2048 tokens"),
+        ([3000, None], 2048, UNKNOWN, "1 of 2 prompts have no token count (min 3000, p50 3000, max 3000)"),
+        ([None, None], 2048, UNKNOWN, "2 of 2 prompts have no token count"),
+        ([11, 12], 10, HOLDS, "2 of 2 prompts are longer than 10 tokens"),
+        ([5, 6], 0, NOT_ASKED, "index_topk is 0: no sparse indexer (min 5, p50 5.5, max 6)"),
+        ([], 2048, UNKNOWN, "no prompt was asked"),
+    ],
+)  # fmt: skip
+def test_every_prompt_must_exceed_index_topk(
+    tokens: list[int | None], topk: int, verdict: Verdict, said: str, tmp_path: Path
+) -> None:
+    """At index_topk itself every key is still selected; a prompt that nobody counted is not long enough."""
+    rows = [record(question, prompt_tokens=one) for question, one in enumerate(tokens)]
+    sample(tmp_path, records=rows)
+    found = point(tmp_path, "prompts", index_topk=topk)
+    assert (found.verdict, found.said[: len(said)]) == (verdict, said)
+    known = [one for one in tokens if one is not None]
+    assert (found.figures["prompts"], found.figures["counted"]) == (len(tokens), len(known))
+    assert found.figures["short"] == sum(one <= topk for one in known)
+
+
+def test_index_topk_is_the_legs_own_then_the_campaigns(tmp_path: Path) -> None:
+    """Else 2048; the command line replaces it."""
+    assert_topk = {"a": 4000, "b": 2500, "c": 2500}
+    asks(tmp_path, {"a": {"index_topk": 4000}, "b": {}}, index_topk=2500)
+    for leg in assert_topk:
+        sample(tmp_path, leg)
+    assert {leg: point(tmp_path, "prompts", leg).figures["index_topk"] for leg in assert_topk} == assert_topk
+    assert point(tmp_path, "prompts", index_topk=7).figures["index_topk"] == 7
+    sample(tmp_path / "imported")
+    assert point(tmp_path / "imported", "prompts").figures["index_topk"] == 2048
+
+
+@pytest.mark.parametrize(
+    ("prompt", "made"), [(2046, 5), (2048, 5), (2049, 5), (2040, 3), (2043, 5), (2044, 5), (2048, 0)]
+)
+def test_decode_steps_above_index_topk_are_counted(prompt: int, made: int, tmp_path: Path) -> None:
+    """Step j, from 0, has a context of prompt + j: counted one by one."""
+    sample(tmp_path, records=[record(0, prompt_tokens=prompt, completion_tokens=made), record(1)])
+    found = point(tmp_path, "prompts").figures
+    assert found["decode_steps"] == made + 100
+    assert found["decode_steps_above"] == 100 + sum(prompt + j > 2048 for j in range(made))
+
+
+def test_the_share_of_decode_steps_is_told(tmp_path: Path) -> None:
+    """Beside a verdict of either kind, and that it is not known where it is not."""
+    sample(tmp_path, records=[record(0, prompt_tokens=2047, completion_tokens=4)])
+    found = point(tmp_path, "prompts")
+    assert (found.verdict, found.said.rsplit("; ", 1)[1]) == (FAILS, "50.00 % of 4 decode steps are above it")
+    sample(tmp_path, "b", records=[record(0, completion_tokens=None)])
+    assert point(tmp_path, "prompts", "b").said.endswith("; decode steps were not counted")
+
+
+def test_counts_that_disagree_are_told_and_the_smallest_counts(tmp_path: Path) -> None:
+    """The same prompt with 2049 and 2048 tokens was cut in one sample."""
+    sample(tmp_path, number=1, records=[record(0, prompt_tokens=2049), record(1)])
+    sample(tmp_path, number=2, records=[record(0, prompt_tokens=2048), record(1)])
+    found = point(tmp_path, "prompts")
+    assert (found.verdict, found.figures["min"], found.figures["disagreeing"]) == (FAILS, 2048, 1)
+    assert found.said.endswith("token counts of 1 prompt disagree between samples")
+
+
+def test_a_prompt_that_failed_in_one_sample_is_counted_in_another(tmp_path: Path) -> None:
+    """Tokens are a prompt's, not a request's."""
+    sample(tmp_path, number=1, records=[failed(0), record(1)])
+    assert point(tmp_path, "prompts").verdict is UNKNOWN
+    sample(tmp_path, number=2, records=[record(0), record(1)])
+    assert point(tmp_path, "prompts").verdict is HOLDS
+
+
+# path
+
+
+def patterns(required: dict[str, int], forbidden: dict[str, int], log: bool = True) -> dict[str, Any]:
+    return {"patterns": {"required": required, "forbidden": forbidden, "log": log}}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "verdict", "said"),
+    [
+        (patterns({"fp4": 1}, {"fall": 0}), HOLDS,
+         "1 of 1 required patterns are in the log, 0 of 1 forbidden ones are (1 sample)"),
+        (patterns({"fp4": 0}, {"fall": 0}), FAILS, "required 'fp4' is not in the log of sample 1"),
+        (patterns({"fp4": 2}, {"fall": 3}), FAILS, "forbidden 'fall' is in 3 lines of the log of sample 1"),
+        (patterns({"fp4": 0}, {"fall": 0}, log=False), UNKNOWN,
+         "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+        ({**patterns({"fp4": 0}, {"fall": 0}), "log_segments": [{"from": 9, "to": 9}]}, UNKNOWN,
+         "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+        ({**patterns({"fp4": 1}, {"fall": 0}), "log_segments": [{"from": 9, "to": 9}, {"from": 9, "to": 12}]},
+         HOLDS, "1 of 1 required patterns are in the log, 0 of 1 forbidden ones are (1 sample)"),
+        ({}, UNKNOWN, "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+    ],
+)  # fmt: skip
+def test_the_log_says_which_path_ran(
+    manifest: dict[str, Any], verdict: Verdict, said: str, tmp_path: Path
+) -> None:
+    """A forbidden line that was never looked for proves nothing."""
+    asks(tmp_path, {"a": {"required": ["fp4"]}}, forbidden=["fall"])
+    sample(tmp_path, **manifest)
+    found = point(tmp_path, "path")
+    assert (found.verdict, found.said) == (verdict, said)
+
+
+def test_one_sample_on_another_path_is_enough(tmp_path: Path) -> None:
+    """Every sample must have the line; the one that lacks it is named."""
+    asks(tmp_path, required=["fp4"])
+    sample(tmp_path, number=1, **patterns({"fp4": 5}, {}))
+    sample(tmp_path, number=2, **patterns({"fp4": 0}, {}))
+    found = point(tmp_path, "path")
+    assert (found.verdict, found.said) == (FAILS, "required 'fp4' is not in the log of sample 2")
+    assert found.figures["samples"][1] == {"required": {"fp4": 5}, "forbidden": {}}
+
+
+def test_without_a_pattern_nothing_proves_the_path(tmp_path: Path) -> None:
+    """It is said, and it is no fault of the leg."""
+    sample(tmp_path)
+    found = point(tmp_path, "path")
+    assert (found.verdict, found.said) == (NOT_ASKED, "no pattern is asked: nothing proves which path ran")
+
+
+def test_a_pattern_asked_later_is_counted_in_the_log_as_it_is(tmp_path: Path) -> None:
+    """Patterns are part of no identity: a finished campaign can still be asked."""
+    where = sample(tmp_path, **patterns({}, {}))
+    log = where.folder / "server.log"
+    segment = logs.segment(log)
+    log.write_text("start\nuses fp4\n", encoding="utf-8")
+    where.update(log_segments=[{**segment, "to": log.stat().st_size}])
+    asks(tmp_path, required=["fp4"], forbidden=["fp8"])
+    assert point(tmp_path, "path").verdict is HOLDS
+    asks(tmp_path, required=["fp8"])
+    assert point(tmp_path, "path").verdict is FAILS
+
+
+# answers
+
+
+@pytest.mark.parametrize("status", ["empty", "truncated", "stopped"])
+def test_a_share_of_bad_replies_is_allowed_up_to_its_limit(status: str, tmp_path: Path) -> None:
+    """One of four is 25 %: allowed at 0.25, refused at less, each under its own name."""
+    rows = [record(0, status=status), *(record(question) for question in range(1, 4))]
+    sample(tmp_path, records=rows)
+    allowed: dict[str, Any] = {status: 0.25}
+    asks(tmp_path, **allowed)
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.figures[status], found.figures["answered"]) == (HOLDS, 1, 3)
+    assert found.said.startswith("3 of 4 answered, ")
+    assert f"1 {status}" in found.said
+    allowed = {"empty": 1.0, "truncated": 1.0, "stopped": 1.0, status: 0.249}
+    asks(tmp_path, **allowed)
+    found = point(tmp_path, "answers")
+    assert found.verdict is FAILS
+    assert found.said == f"1 of 4 replies of sample 1 are {status} (25.00 %, allowed 24.90 %)"
+
+
+@pytest.mark.parametrize(
+    ("records", "manifest", "said"),
+    [
+        ([record(0), failed(1)], {}, "sample 1 has 1 failed request"),
+        ([record(0)], {"expected": 3}, "sample 1 has 1 of 3 questions"),
+        ([record(0)], {"status": "crashed", "expected": 3}, "sample 1 is crashed (1 of 3 questions)"),
+        ([], {"status": "crashed", "expected": 3}, "sample 1 is crashed (0 of 3 questions)"),
+        ([record(0)], {"status": "stopped"}, "sample 1 is stopped (1 of 1 questions)"),
+        ([record(0)], {"status": "running"}, "sample 1 is cut short (1 of 1 questions)"),
+        ([], {}, "sample 1 has 0 of 0 questions"),
+    ],
+)
+def test_a_sample_that_is_not_whole_is_no_measurement(
+    records: list[dict[str, Any]], manifest: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    """A request that failed is not a wrong answer, and a crash is not a score."""
+    sample(tmp_path, records=records, **manifest)
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.said) == (FAILS, said)
+    assert not certifying.certify(tmp_path)["a"].certified
+
+
+def test_one_bad_sample_of_three_is_named(tmp_path: Path) -> None:
+    """Not averaged with the good ones."""
+    for number in (1, 2, 3):
+        sample(tmp_path, number=number, records=[record(0), failed(1) if number == 2 else record(1)])
+    assert point(tmp_path, "answers").said == "sample 2 has 1 failed request"
+
+
+def test_how_a_reply_ended_must_be_known(tmp_path: Path) -> None:
+    """Past lm-eval runs keep neither finish reason nor tokens; one of the two is enough."""
+    sample(tmp_path, "a", records=[record(0, finish_reason=None, completion_tokens=None), record(1)])
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.figures["untold"]) == (UNKNOWN, 1)
+    assert "how 1 of them ended is not known, so a cut one cannot be told" in found.said
+    sample(tmp_path, "b", records=[record(0, finish_reason=None), record(1, completion_tokens=None)])
+    assert point(tmp_path, "answers", "b").verdict is HOLDS
+
+
+def test_one_reply_to_many_questions_is_told(tmp_path: Path) -> None:
+    """It may be right, so it is no verdict; a server that answers a neighbour's question shows so."""
+    same = [
+        record(question, reply=text) for question, text in enumerate((" #### 18\n", "#### 18", "#### 18 "))
+    ]
+    sample(tmp_path, number=1)
+    sample(tmp_path, number=2, records=[*same, record(3)])
+    found = point(tmp_path, "answers")
+    assert found.verdict is HOLDS
+    assert found.said.endswith("; one reply was given to 3 different questions (sample 2)")
+    sample(tmp_path, "b")
+    assert "one reply" not in point(tmp_path, "answers", "b").said
