@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         about = f"{source.what} that stays as it is"
         parser.add_argument(f"--{option}", type=named_path, metavar="DIR", help=about)
     parser.add_argument(
-        "--only", nargs="+", default=[], metavar="PATHSPEC", help="only commits that touch these files or folders"
+        "--only", nargs="+", default=[], metavar="PATHSPEC", help="only commits that touch these"
     )
     parser.add_argument(
         "--first-parent", action="store_true", help="of a merge, follow the first parent only"

@@ -68,7 +68,7 @@ def terminable() -> Iterator[None]:
     """SIGTERM ends a run as Ctrl-C does: the server is stopped, what has ended is kept."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        signal.raise_signal(signal.SIGINT)
+        raise KeyboardInterrupt  # not by SIGINT, which a process in the background may ignore
 
     before = signal.signal(signal.SIGTERM, interrupt)
     try:
