@@ -39,7 +39,7 @@ def add_demo(what: Any) -> None:
         "--dir", type=named_path, default=None, metavar="DIR", help=f"folder (default: {FOLDER})"
     )
     demo.add_argument(
-        "--questions", type=int, metavar="N", help="questions of each sample (default: 16; gsm8k: 24)"
+        "--questions", type=int, metavar="N", help="questions of each sample (default: 12; gsm8k: 24)"
     )
     demo.add_argument("--samples", type=int, metavar="N", help="samples of each leg (default: 3; gsm8k: 1)")
     demo.add_argument(

@@ -154,7 +154,9 @@ def _merge(merged: dict[int, dict[str, Any]], sample: Mapping[str, Any], asked: 
     which = FILTERS.get(sample["filter"])
     if which is None:
         return
-    question, reply = int(sample["doc_id"]), str(sample["resps"][0][0])
+    question, reply = int(sample["doc_id"]), sample["resps"][0][0]
+    if not isinstance(reply, str):
+        raise ValueError(f"question {question} has no reply, and a failed request is no wrong answer")
     prompt = str(sample["arguments"]["gen_args_0"]["arg_0"])
     asked[prompt] = None
     record = merged.setdefault(question, _record(question, sample, prompt, reply))

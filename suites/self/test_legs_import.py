@@ -102,6 +102,7 @@ def test_one_run_is_one_sample(tmp_path: Path) -> None:
         ("{}\n", "line 1 is no lm-eval sample"),
         (sample(0, "strict-match", "x", "18", True), "question 0 under one filter only"),
         ("not json\n", "line 1 is no lm-eval sample"),
+        (sample(0, "strict-match", "x", "", False).replace('[["x"]]', "[[null]]"), "question 0 has no reply"),
         ("", "holds no answer under strict-match or flexible-extract"),
         (sample(0, "other", "x", "18", True), "holds no answer under strict-match or flexible-extract"),
     ],

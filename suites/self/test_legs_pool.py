@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
+from scipy import optimize, stats
 
 from harness.legs.pool import answers, between, pooled, tables, words
 from harness.legs.pool.answers import Interval
@@ -100,10 +100,61 @@ def test_a_paired_difference_by_hand() -> None:
     reach = stats.t.ppf(0.975, 4) * error
     assert (found.interval.low, found.interval.high) == pytest.approx((-0.4 - reach, -0.4 + reach))
     assert found.detectable == pytest.approx((1.959963984540054 + 0.8416212335729143) * error)
-    one_sided = [
-        stats.t.sf((found.difference + 0.1) / error, 4), stats.t.cdf((found.difference - 0.1) / error, 4)
-    ]  # fmt: skip
-    assert found.equivalence == pytest.approx(max(one_sided))
+    assert found.equivalence == between.equivalent_pairs(1, 3, 5, 0.1)
+    halves = np.array([0.5, -1, -0.5, 0, -1])
+    error, mean = halves.std(ddof=1) / math.sqrt(5), halves.mean()
+    one_sided = stats.t.sf((mean + 0.1) / error, 4), stats.t.cdf((mean - 0.1) / error, 4)
+    assert between.equivalent(halves, 0.1) == pytest.approx(max(one_sided))
+
+
+@pytest.mark.parametrize(("gained", "lost", "count"), [(1, 3, 50), (0, 2, 300), (7, 5, 400), (30, 40, 1319)])
+def test_equivalence_of_counts_is_the_score_test(gained: int, lost: int, count: int) -> None:
+    """The score of the trinomial likelihood at its largest under the margin, found by search."""
+    margin, found = 0.01, []
+    for bound in (-margin, margin):
+        least = max(0.0, -bound) + 1e-12
+
+        def minus_likelihood(rate: float, bound: float = bound) -> float:
+            won, same = rate + bound, 1 - 2 * rate - bound
+            told = (gained, won), (lost, rate), (count - gained - lost, same)
+            return -sum(k * math.log(p) for k, p in told if k)
+
+        rate = optimize.minimize_scalar(
+            minus_likelihood,
+            bounds=(least, (1 - bound) / 2 - 1e-9),
+            method="bounded",
+            options={"xatol": 1e-13},
+        ).x
+        variance = count * (2 * rate + bound - bound**2)
+        found.append((gained - lost - count * bound) / math.sqrt(variance))
+    want = max(stats.norm.sf(found[0]), stats.norm.cdf(found[1]))
+    assert between.equivalent_pairs(gained, lost, count, margin) == pytest.approx(want, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("count", "lost", "gained"), [(275, 0.01, 0.0), (600, 0.01, 0.0), (1319, 0.01, 0.0), (1319, 0.02, 0.01)]
+)
+def test_few_changes_are_not_called_equivalent_too_often(count: int, lost: float, gained: float) -> None:
+    """At a true loss of the margin, exactly: every outcome with its probability."""
+    rate = 0.0
+    for down in range(int(stats.binom.ppf(1 - 1e-7, count, lost)) + 1):
+        for up in range(int(stats.binom.ppf(1 - 1e-7, count, gained)) + 1 if gained else 1):
+            if between.equivalent_pairs(up, down, count, lost - gained) < answers.LEVEL:
+                rate += stats.binom.pmf(down, count, lost) * stats.binom.pmf(
+                    up, count - down, gained / (1 - lost)
+                )
+    assert rate <= answers.LEVEL
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_total_loss_is_seen(samples: int) -> None:
+    """Every question lost leaves no error and no interval; it is no "no difference"."""
+    found = pair([[1] * 20] * samples, [[0] * 20] * samples)
+    word, said = words.judged(found)
+    assert word is words.Word.WORSE
+    assert said.startswith(
+        "worse by 100.00 points (every question changed alike, so no interval, p = 1.9e-06)"
+    )
 
 
 def test_counts_alone_are_compared_as_unpaired() -> None:

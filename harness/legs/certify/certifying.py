@@ -16,7 +16,7 @@ from typing import Any
 from harness.legs import journal
 from harness.legs.campaign import Campaign
 from harness.legs.certify import answers, control, measured, path, prompts, repeats, settings, tokens
-from harness.legs.certify.certificate import Certificate
+from harness.legs.certify.certificate import Certificate, Point, Verdict
 from harness.legs.certify.measured import Leg
 from harness.record import document
 
@@ -55,6 +55,10 @@ def certify(
             repeats.flips(leg, table),
         )
         found[leg.name] = Certificate(leg.name, points, leg.asked.known_bad)
+    for name, asked in campaign.legs.items() if campaign else ():
+        if name not in found:  # asked for and never measured: it must not be missing from what is believed
+            none = Point(answers.NAME, Verdict.FAILS, "no sample of it was measured")
+            found[name] = Certificate(name, (none,), asked.known_bad)
     if base in found:
         known_bad = [name for name, leg in campaign.legs.items() if leg.known_bad] if campaign else []
         last = control.point(known_bad, found, base, table)

@@ -13,8 +13,9 @@ from typing import Any
 
 import pandas as pd
 
-from harness.legs.certify import settings
+from harness.legs.certify import answers, path
 from harness.legs.certify.certificate import Certificate, Point, Verdict
+from harness.legs.journal import STATUSES
 from harness.legs.pool import pooled
 from harness.legs.pool.words import Word, points
 
@@ -46,12 +47,12 @@ def _seen(
     leg: str, certificates: Mapping[str, Certificate], base: str, table: pd.DataFrame
 ) -> tuple[Verdict, str]:
     own, other = certificates.get(leg), certificates.get(base)
-    if own is None:
+    if own is None or leg not in set(table["leg"]):
         return Verdict.UNKNOWN, f"the known-bad leg {leg} has no sample"
     if other is None or other.fails:
         return Verdict.UNKNOWN, f"the base leg {base} is not measured, so {leg} can be held against nothing"
     if own.fails:
-        if any(one.name == settings.NAME or one.figures.get("unfinished") for one in own.fails):
+        if any(map(_inconclusive, own.fails)):
             return Verdict.UNKNOWN, f"the known-bad leg {leg} is not measured: {own.reason}"
         return Verdict.HOLDS, f"a leg that is known to be bad was seen: {leg} is not measured: {own.reason}"
     both = table[table["leg"].isin([leg, base])]
@@ -65,6 +66,20 @@ def _seen(
         return Verdict.HOLDS, f"a leg that is known to be bad was seen: {leg} is worse by {', '.join(worse)}"
     said = f"the known-bad leg {leg} was not seen: this campaign cannot see a fault of that size"
     return Verdict.FAILS, said
+
+
+def _inconclusive(point: Point) -> bool:
+    """Whether a point fails for what says nothing of the fault: what was asked, or a request that was lost.
+
+    A required line that is missing may mean that the fault was never switched on.
+    """
+    if point.name == answers.NAME:
+        lost = point.figures["expected"] > sum(point.figures[one] for one in STATUSES if one != "failed")
+        return bool(point.figures["unfinished"] or (lost and not point.figures["crashed"]))
+    if point.name == path.NAME:
+        found = point.figures["samples"].values()
+        return any(not count for one in found for count in one["required"].values())
+    return True
 
 
 def _point(verdict: Verdict, said: str, figures: dict[str, Any] | None = None) -> Point:

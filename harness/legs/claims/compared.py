@@ -77,7 +77,7 @@ def _difference(
     elif resolved:
         word, said = Answer.CANNOT_TELL, f"{span}, inside the run-to-run spread of {points(band)} points"
     elif math.isnan(found.error) or not found.error > 0:
-        word, said = Answer.CANNOT_TELL, f"{span}: no question was answered differently, so no interval"
+        word, said = Answer.CANNOT_TELL, f"{span}: every question changed alike or none did, so no interval"
     else:
         seen = points(detectable(found.error))
         more = math.ceil(found.compared * (found.error * REACH / margin) ** 2)

@@ -100,7 +100,8 @@ def of_counts(
         return _undefined(measured, margin, f"the reported figure is no whole number over {n} questions")
     if not measured.answered:
         return _undefined(measured, margin, "nothing was answered")
-    ends = [_of_count(k, n, measured, margin, level) for k in sorted({claimed[0], claimed[-1]})]
+    nearest = min(claimed, key=lambda k: abs(k / n - measured.accuracy))
+    ends = [_of_count(k, n, measured, margin, level) for k in sorted({claimed[0], nearest, claimed[-1]})]
     if len({one.answer for one in ends}) == 1:
         return ends[0]
     said = f"the report leaves {claimed[0]} to {claimed[-1]} of {n}, which come to different answers"

@@ -89,7 +89,7 @@ class Shape:
 
 
 SMALL = Shape(
-    tuple(KINDS), "data", 16, 3, shots=3, topk=64, tokens=32, length=512, slots=8, cut=0.25, probe=2
+    tuple(KINDS), "data", 12, 3, shots=3, topk=64, tokens=32, length=512, slots=8, cut=0.25, probe=2
 )
 """Problems of `harness.legs.demo.problems`."""
 

@@ -63,7 +63,8 @@ def paired(
     deviation = float(change.std(ddof=1)) if count > 1 else math.nan
     error = deviation / math.sqrt(count) if count > 1 else math.nan
     difference = float(change.mean()) if count else math.nan
-    once = base.shape[1] == other.shape[1] == 1
+    # Where every question moved alike there is no error, and a t test would not see a total loss.
+    signs = base.shape[1] == other.shape[1] == 1 or (error == 0 and difference != 0)
     return Between(
         *names,
         which,
@@ -74,11 +75,11 @@ def paired(
         difference,
         error,
         _around(difference, error, count),
-        mcnemar(gained, lost) if once else mean_test(difference, error, count),
-        "exact McNemar" if once else "t test on questions' means",
+        mcnemar(gained, lost) if signs else mean_test(difference, error, count),
+        "exact McNemar" if signs else "t test on questions' means",
         detectable(error),
         margin,
-        equivalent_mean(change, margin),
+        equivalent(change, margin),
         band,
     )
 
@@ -148,6 +149,36 @@ def mean_test(difference: float, error: float, count: int) -> float:
 def detectable(error: float) -> float:
     """Smallest true difference seen with `POWER` at `LEVEL`, two-sided, for a standard error (normal)."""
     return float(stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER)) * error if error > 0 else math.nan
+
+
+def equivalent(change: np.ndarray, margin: float) -> float:
+    """p that the mean of ``change`` lies outside +-margin; NaN where undefined.
+
+    Whole changes (one sample a leg, or samples that never flip) are counts, and few of them are skewed: the t
+    tests would call 1 lost question of 275 equivalent within a point in 17 % of the worlds where it is not.
+    """
+    if len(change) > 1 and margin > 0 and bool(np.isin(change, (-1.0, 0.0, 1.0)).all()):
+        return equivalent_pairs(int((change > 0).sum()), int((change < 0).sum()), len(change), margin)
+    return equivalent_mean(change, margin)
+
+
+def equivalent_pairs(gained: int, lost: int, count: int, margin: float) -> float:
+    """p of two one-sided score tests of a paired difference (Tango 1998, Statistics in Medicine 17, 891);
+    NaN where no question changed."""
+    if not gained + lost:
+        return math.nan
+    low, high = (_tango(gained, lost, count, bound) for bound in (-margin, margin))
+    return float(max(stats.norm.sf(low), stats.norm.cdf(high)))
+
+
+def _tango(gained: int, lost: int, count: int, difference: float) -> float:
+    """Score statistic of (gained - lost) / count against ``difference``."""
+    a, rest = 2 * count, difference * (1 - difference)
+    b = -gained - lost + (2 * count - gained + lost) * difference
+    c = -lost * rest
+    rate = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
+    variance = count * (2 * rate + rest)
+    return (gained - lost - count * difference) / math.sqrt(variance)
 
 
 def equivalent_mean(change: np.ndarray, margin: float) -> float:

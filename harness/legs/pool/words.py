@@ -60,8 +60,9 @@ def _judged(found: Between, refused: str) -> tuple[Word, str]:
 
 
 def significant(found: Between) -> bool:
-    """Whether the test and the interval both exclude no difference."""
-    return found.p < LEVEL and (found.interval.low > 0 or found.interval.high < 0)
+    """Whether the test and the interval both exclude no difference; without an interval the test alone."""
+    low, high = found.interval.low, found.interval.high
+    return found.p < LEVEL and (low > 0 or high < 0 or (math.isnan(low) and found.difference != 0))
 
 
 def resolved(found: Between) -> bool:
@@ -78,9 +79,10 @@ def points(value: float) -> str:
 def _effect(found: Between) -> tuple[Word, str]:
     word = Word.WORSE if found.difference < 0 else Word.BETTER
     low, high = points(found.interval.low), points(found.interval.high)
-    said = (
-        f"{word} by {points(abs(found.difference))} points (95 % interval {low} to {high}, p = {found.p:.2g})"
-    )
+    interval = f"95 % interval {low} to {high}"
+    if math.isnan(found.interval.low):
+        interval = "every question changed alike, so no interval"
+    said = f"{word} by {points(abs(found.difference))} points ({interval}, p = {found.p:.2g})"
     once = (
         "; no leg was measured twice, so the run-to-run spread is unknown" if math.isnan(found.band) else ""
     )
