@@ -6,6 +6,7 @@ own tensor is seen whatever happens to lie there.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,9 @@ from harness.emulator.program import UnsupportedOperation
 
 POISON_BYTE = -1
 """0xFF as int8: what a byte outside every tensor reads as."""
+
+PAGE = 4096
+"""Bytes by which storages are taken to be aligned."""
 
 WORD_TYPES = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
@@ -37,7 +41,9 @@ class Allocation:
     writer: Tensor | None = None
     grain: int = 0
     per_cta: int | None = None
+    lanes: tuple[int, int, int] | None = None
     _views: dict[Any, Tensor] = field(default_factory=dict)
+    _number: int = field(default_factory=itertools.count(1).__next__)
 
     @classmethod
     def of(
@@ -67,10 +73,22 @@ class Allocation:
         """Bytes an access may touch: of the tensor, or of one workgroup's shared memory."""
         return int(self.data.numel()) if self.per_cta is None else self.per_cta
 
+    @property
+    def address(self) -> int:
+        """A number for the first byte: aligned as the tensor lies in its storage, far from others."""
+        return self._number << 40 | int(self.data.storage_offset()) % PAGE
+
     def place(self, offset: Tensor) -> Tensor:
-        """Offsets into ``data``: shared memory of workgroup c of the slab starts at c times its size."""
+        """Offsets into ``data``: shared memory of workgroup c of the slab starts at c times its size.
+
+        A lane's own (``lanes``: workgroups, waves and lanes of the slab) starts at its number times its size.
+        """
         if not self.per_cta:
             return offset
+        if self.lanes is not None:
+            count = self.lanes[0] * self.lanes[1] * self.lanes[2]
+            mine = torch.arange(count, device=self.data.device).view(self.lanes)
+            return offset.long() + mine * self.per_cta
         ctas = self.data.numel() // self.per_cta
         start = torch.arange(ctas, device=self.data.device).view(-1, 1, 1) * self.per_cta
         return offset.long() + start
@@ -106,6 +124,10 @@ class Allocation:
         """Store ``values`` ``(n, width)`` byte by byte, for offsets or a storage that are not whole words."""
         for byte in range(values.shape[1]):
             self.data[offsets + byte] = values[:, byte]
+        self.changed()
+
+    def changed(self) -> None:
+        """``data`` was written to directly."""
         for key in [key for key in self._views if not isinstance(key, tuple)]:
             del self._views[key]  # some are copies
 

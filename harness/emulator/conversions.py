@@ -1,4 +1,4 @@
-"""Conversion instructions: float32 to E2M1 codes under a scale."""
+"""Conversion instructions: float32 to and from E2M1 codes under a scale, E4M3 and E5M2 codes."""
 
 from __future__ import annotations
 
@@ -31,3 +31,34 @@ def scaled_pair_to_fp4(old: Tensor, low: Tensor, high: Tensor, scale: Tensor, se
     byte = codes[0] | (codes[1] << 4)
     keep = ~(0xFF << (8 * select))
     return (old & keep) | (byte << (8 * select))
+
+
+EIGHT = {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
+"""What the target's eight-bit formats are: OCP's, without (fp8) and with (bf8) infinities."""
+
+
+def pair_to_fp8(old: Tensor, low: Tensor, high: Tensor, select: int, name: str) -> Tensor:
+    """``v_cvt_pk_fp8_f32``: half ``select`` of ``old`` becomes the codes of ``low`` and ``high``.
+
+    Nearest, ties to even; beyond the largest number NaN (fp8) or infinity (bf8), as the instruction does
+    while the mode's overflow bit is clear.
+    """
+    low, high, old = torch.broadcast_tensors(low, high, old)
+    codes = [_to_fp8(value, name) for value in (low, high)]
+    half = (codes[0] | codes[1] << 8) << 16 * select
+    return (old & ~(0xFFFF << 16 * select)) | half
+
+
+def _to_fp8(value: Tensor, name: str) -> Tensor:
+    code = value.to(EIGHT[name]).view(torch.uint8).int()
+    if name == "bf8":
+        return code
+    # torch saturates. 464 lies midway between 448 and what would be 480, and goes to the even code.
+    beyond = (value.abs() > 464.0) | torch.isnan(value)
+    return torch.where(beyond, torch.signbit(value).int() << 7 | 0x7F, code)
+
+
+def from_fp8(value: Tensor, select: int, name: str) -> Tensor:
+    """float32 of byte ``select`` of a dword."""
+    code = (value >> 8 * select & 0xFF).to(torch.uint8)
+    return code.view(EIGHT[name]).float()

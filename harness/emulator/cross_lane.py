@@ -81,14 +81,6 @@ def _broadcast_first(slab: Slab, op: Op) -> None:
     slab.env[op.results[0]] = value
 
 
-def _read_lane(slab: Slab, op: Op) -> None:
-    value, lane = slab.values(op)
-    if isinstance(lane, Tensor):
-        raise UnsupportedOperation("lane number that is not one constant", op.location)
-    narrow = isinstance(value, Tensor) and value.shape[-1] != 1
-    slab.env[op.results[0]] = value[..., lane % WAVE : lane % WAVE + 1] if narrow else value
-
-
 def _mfma_scale_16x16x128(slab: Slab, op: Op) -> None:
     _whole_waves(slab, op)
     a, b, c, scale_a, scale_b = (
@@ -99,6 +91,17 @@ def _mfma_scale_16x16x128(slab: Slab, op: Op) -> None:
     opsel = (op.attrs["opsel_a"], op.attrs["opsel_b"])
     result = slab.matrix.multiply(a, b, c, scale_a, scale_b, opsel, slab.shape, slab.mask)
     slab.env[op.results[0]] = result
+
+
+def _cvt_pk_fp8(slab: Slab, op: Op) -> None:
+    low, high, old = slab.values(op)
+    old = tensor(old, slab.types[op.operands[2]], slab.device)
+    slab.env[op.results[0]] = conversions.pair_to_fp8(old, low, high, op.attrs["select"], op.attrs["format"])
+
+
+def _cvt_f32_fp8(slab: Slab, op: Op) -> None:
+    value = tensor(slab.env[op.operands[0]], slab.types[op.operands[0]], slab.device)
+    slab.env[op.results[0]] = conversions.from_fp8(value, op.attrs["select"], op.attrs["format"])
 
 
 def _cvt_scale_pk_fp4(slab: Slab, op: Op) -> None:
@@ -134,9 +137,10 @@ CROSS_LANE: dict[str, Callable[[Slab, Op], None]] = {
     "permute_lanes": _permute_lanes,
     "shuffle_lanes": _shuffle_lanes,
     "broadcast_first": _broadcast_first,
-    "read_lane": _read_lane,
     "mfma_scale_16x16x128": _mfma_scale_16x16x128,
     "cvt_scale_pk_fp4": _cvt_scale_pk_fp4,
+    "cvt_pk_fp8": _cvt_pk_fp8,
+    "cvt_f32_fp8": _cvt_f32_fp8,
     "barrier": _barrier,
     "nop": _nop,
 }

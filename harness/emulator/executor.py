@@ -11,19 +11,24 @@ from collections.abc import Collection
 
 import torch
 
-from harness.emulator import tapping
+from harness.emulator import graph, tapping
 from harness.emulator.allocation import Allocation, Pointer, next_launch
+from harness.emulator.atomics import ATOMICS
 from harness.emulator.cross_lane import CROSS_LANE
 from harness.emulator.found import Findings, Where
 from harness.emulator.lanes import WAVE
 from harness.emulator.matrix import MatrixUnit
 from harness.emulator.memory import Memory
 from harness.emulator.memory_ops import MEMORY
+from harness.emulator.pointers import POINTERS
 from harness.emulator.program import Program
-from harness.emulator.slab import Launch, Machine, Slab
+from harness.emulator.slab import Effect, Launch, Machine, Slab
+from harness.emulator.wave import WAVES
 from harness.emulator.wrapping import AddressSlice
 
 __all__ = ["SLAB_LANES", "Executor", "Launch"]
+
+OTHERS: dict[str, Effect] = {"tap": tapping.execute, "graph": graph.execute}
 
 SLAB_LANES = {"cpu": 1 << 16, "cuda": 1 << 20}
 """Lanes of a slab by device: wide enough that torch's work outweighs Python's, small enough for the cache."""
@@ -58,7 +63,7 @@ class Executor:
         self._check_expected(launch, later)
 
     def _slab(self, launch: Launch, shape: tuple[int, int, int], first: int, threads: int) -> Slab:
-        effects = {**MEMORY, **CROSS_LANE, "tap": tapping.execute}
+        effects = {**MEMORY, **CROSS_LANE, **WAVES, **POINTERS, **ATOMICS, **OTHERS}
         machine = Machine(self.memory, self.matrix, self.addresses, self.findings, self.device, effects)
         return Slab(self.program, launch, shape, first, threads, machine)
 

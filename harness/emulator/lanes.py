@@ -100,6 +100,18 @@ def bitcast(value: Value, source: Type, target: Type, device: torch.device) -> V
     return flat.squeeze(-1)
 
 
+SMALLEST_NORMAL = 2.0**-126
+"""Of float32."""
+
+
+def flushed(value: Value, kind: Type) -> Value:
+    """float32 numbers below the normal ones as zeros of their sign; any other value as it is."""
+    if kind.name != "f32" or not isinstance(value, Tensor):
+        return value
+    small = value.abs() < SMALLEST_NORMAL
+    return torch.where(small, torch.copysign(torch.zeros_like(value), value), value)
+
+
 def unsigned(value: Value, bits: int) -> Value:
     """``value`` read as unsigned, in Python or int64 (32 bits and less; 64 bits only for Python ints)."""
     if not isinstance(value, Tensor):

@@ -23,7 +23,8 @@ from harness.emulator.allocation import Allocation, Pointer, null, span_of
 from harness.emulator.executor import Executor, Launch
 from harness.emulator.flydsl_frontend import translate
 from harness.emulator.flydsl_types import struct_leaves
-from harness.emulator.operations import EVALUATE, Site
+from harness.emulator.meanings import EVALUATE
+from harness.emulator.operations import Site
 from harness.emulator.program import Op, Program, Type, UnsupportedOperation
 from harness.emulator.sessions import Session, as_edited, current, launch, take_filled
 
@@ -84,7 +85,7 @@ def _run(host: Program, kernels: dict[str, Program], arguments: list[Any], devic
             return torch.tensor(argument.value, dtype=argument.dtype)
         if not isinstance(argument, Place):
             return argument
-        return Pointer(_allocation(argument.tensor, argument.name, session, allocations), argument.offset)
+        return Pointer(allocation_of(argument.tensor, argument.name, session, allocations), argument.offset)
 
     Host(host, kernels, session, device).run([resolved(argument) for argument in arguments])
 
@@ -141,7 +142,7 @@ def _nested(kind: Type, numbers: Any) -> tuple[Any, ...]:
     return tuple(_nested(part, numbers) if part.kind == "struct" else next(numbers) for part in kind.fields)
 
 
-def _allocation(
+def allocation_of(
     tensor: Tensor, position: str, session: Session, allocations: dict[tuple[int, int], Allocation]
 ) -> Allocation:
     """One allocation per range of bytes and launch, so that aliases share their record of writers.
@@ -202,15 +203,7 @@ class Host:
         executor = Executor(kernel, self._device, self._session.found)
         launch = Launch((grid[0], grid[1], grid[2]), (block[0], block[1], block[2]), arguments)
         executor.run(launch, later=self._taken_later(op, env))
-        self._session.launches.append(
-            {
-                "kernel": kernel.name,
-                "grid": grid,
-                "block": block,
-                "matrix_results": executor.matrix.results,
-                "over_budget": executor.matrix.over_budget,
-            }
-        )
+        noted(self._session, executor, launch)
 
     def _taken_later(self, op: Op, env: dict[int, Any]) -> set[Allocation]:
         """Allocations that launches after ``op`` still take."""
@@ -222,3 +215,16 @@ class Host:
 
     def _on_device(self, value: Any) -> Any:
         return value.to(self._device) if isinstance(value, Tensor) else value
+
+
+def noted(session: Session, executor: Executor, launch: Launch) -> None:
+    """Keep what is told of a launch that has ended."""
+    session.launches.append(
+        {
+            "kernel": executor.program.name,
+            "grid": launch.grid,
+            "block": launch.block,
+            "matrix_results": executor.matrix.results,
+            "over_budget": executor.matrix.over_budget,
+        }
+    )

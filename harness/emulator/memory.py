@@ -78,6 +78,24 @@ class Memory:
         else:
             allocation.store_bytes(offsets, data)
 
+    def atomic(
+        self, pointer: Pointer, width: int, mask: Tensor | None, where: Where, shape: tuple[int, ...]
+    ) -> tuple[Tensor, Tensor]:
+        """Check an atomic access: offsets into the allocation's bytes, and the lanes that take part.
+
+        Its cells count as written by the last of its lanes, and as read by all.
+        """
+        allocation = pointer.allocation
+        shape = torch.broadcast_shapes(shape, self._lanes(pointer.offset).shape, where.shape)
+        active = torch.ones(shape, dtype=torch.bool, device=self._device)
+        active = active if mask is None else mask.expand(shape)
+        offset = self._lanes(pointer.offset).expand(shape)
+        offset, inside = self._bounds("out-of-bounds-store", allocation, offset, width, active, where)
+        active = active if inside is None else active & inside
+        offset = allocation.place(offset)
+        self._check_defined(allocation, offset, width, active, None, where)
+        return offset, active
+
     def barrier(self, allocation: Allocation, mask: Tensor | None) -> None:
         """A barrier: what a workgroup stored to shared memory is now all its waves' to read and replace."""
         if allocation.writer is None:

@@ -16,10 +16,11 @@ from torch import Tensor
 
 from harness.emulator.allocation import Allocation, Pointer, Resource
 from harness.emulator.found import Findings, Where
-from harness.emulator.lanes import WAVE, Value, dtype_of, tensor
+from harness.emulator.lanes import WAVE, Value, dtype_of, flushed, tensor
 from harness.emulator.matrix import MatrixUnit
+from harness.emulator.meanings import EVALUATE
 from harness.emulator.memory import Memory
-from harness.emulator.operations import DIVISIONS, EVALUATE, Site
+from harness.emulator.operations import DIVISIONS, Site
 from harness.emulator.program import Block, Op, Program, Type, UnsupportedOperation
 from harness.emulator.sessions import Runaway, iterations, looped
 from harness.emulator.wrapping import AddressSlice
@@ -79,6 +80,7 @@ class Slab:
             self.mask = lane < threads
         self.born = self.mask
         self.shared: dict[str, Allocation] = {}
+        self.private: dict[str, Allocation] = {}
         self._sites: dict[int, Site] = {}
         self._rounds, self._most = 0, iterations()
 
@@ -94,17 +96,17 @@ class Slab:
         for op in block.ops:
             if op.code == "yield":
                 values = tuple(env[operand] for operand in op.operands)
-                self._free(op)
+                self.free(op)
                 return values
-            self._op(op)
-            self._free(op)
+            self.execute(op)
+            self.free(op)
         return ()
 
-    def _free(self, op: Op) -> None:
+    def free(self, op: Op) -> None:
         for value in op.frees:
             self.env.pop(value, None)
 
-    def _op(self, op: Op) -> None:
+    def execute(self, op: Op) -> None:
         try:
             self._execute(op)
         except UnsupportedOperation as refusal:
@@ -117,7 +119,12 @@ class Slab:
             if op.code in DIVISIONS and self.mask is not None and isinstance(values[1], Tensor):
                 # Lanes that are switched off may well hold a zero: the branch is there to spare them.
                 values[1] = torch.where(self.mask, values[1], torch.ones_like(values[1]))
-            result = evaluate(self._site(op), *values)
+            site = self._site(op)
+            if "flush" in op.attrs:
+                values = [flushed(value, kind) for value, kind in zip(values, site.operands, strict=True)]
+            result = evaluate(site, *values)
+            if "flush" in op.attrs:
+                result = flushed(result, site.result)
             if op.results[0] in self.addresses.watched:
                 self.addresses.check(op, values, result, self.mask, self.where(op), self.findings)
             self.env[op.results[0]] = result
@@ -170,11 +177,11 @@ class Slab:
             then, otherwise = yielded
             assert then is not None and otherwise is not None
             merged = (
-                self._choose(condition, a, b, r) for a, b, r in zip(then, otherwise, op.results, strict=True)
+                self.choose(condition, a, b, r) for a, b, r in zip(then, otherwise, op.results, strict=True)
             )
             self.define(op.results, merged)
 
-    def _choose(self, condition: Tensor, a: Value, b: Value, result: int) -> Value:
+    def choose(self, condition: Tensor, a: Value, b: Value, result: int) -> Value:
         if a is b:
             return a
         if isinstance(a, Pointer) and isinstance(b, Pointer) and a.allocation is b.allocation:
@@ -229,7 +236,7 @@ class Slab:
                 carried = result
             else:
                 carried = [
-                    self._choose(running, new, old, number)
+                    self.choose(running, new, old, number)
                     for new, old, number in zip(result, carried, op.results, strict=True)
                 ]
             position = position + step

@@ -112,6 +112,9 @@ def _feeds(op: Op) -> Iterator[tuple[int, int, bool | None]]:
     if op.code in _SAME | _SIGNED | _UNSIGNED:
         signed = None if op.code in _SAME else op.code in _SIGNED
         yield from ((result, operand, signed) for result in op.results for operand in op.operands)
+    if op.code == "graph":
+        yield from _edges(op)
+        return
     given = [block.ops[-1].operands for block in op.blocks]
     if op.code == "for":
         yield from ((op.blocks[0].arguments[0], bound, True) for bound in op.operands[:3])
@@ -122,6 +125,15 @@ def _feeds(op: Op) -> Iterator[tuple[int, int, bool | None]]:
             )
     for values in given:
         yield from ((result, value, None) for result, value in zip(op.results, values, strict=True))
+
+
+def _edges(op: Op) -> Iterator[tuple[int, int, bool | None]]:
+    """The same for the arguments of a graph's blocks."""
+    for block in op.blocks:
+        last = block.ops[-1].attrs
+        for target, given in zip(last.get("targets", ()), last.get("given", ()), strict=False):
+            for argument, value in zip(op.blocks[target].arguments, given, strict=True):
+                yield argument, value, None
 
 
 def _range(value: Any) -> tuple[int, int]:

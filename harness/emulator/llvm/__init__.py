@@ -1,0 +1,1 @@
+"""The second front end: LLVM IR text of HIP kernels, device side, for amdgcn."""
