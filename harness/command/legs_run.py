@@ -17,7 +17,7 @@ from harness.command import legs_certify
 from harness.command.console import console_for_people
 from harness.command.legs_show import Bars, accuracy, counted
 from harness.exits import InputError
-from harness.legs import campaign, crash, drive, journal
+from harness.legs import campaign, crash, drive, journal, stored
 
 ROOT = Path("results/legs")
 
@@ -80,6 +80,7 @@ def terminable() -> Iterator[None]:
 def status(args: argparse.Namespace) -> int:
     if not args.directory.is_dir():
         raise InputError(f"{args.directory} is no folder; give a campaign folder")
+    stored.check(args.directory)
     if not journal.places(args.directory):
         raise InputError(f"{args.directory} holds no sample of a leg")
     show(args.directory)

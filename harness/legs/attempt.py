@@ -7,6 +7,7 @@ certify. A kill leaves ``running`` and a segment of the log without end.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.legs import crash, identity, journal, logs, probe
@@ -14,6 +15,7 @@ from harness.legs.server import Ended, Server
 from harness.record import store
 
 if TYPE_CHECKING:
+    from harness.legs.campaign import Campaign, Leg
     from harness.legs.drive import Display, Plan
 
 
@@ -55,14 +57,14 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
 
     number = int(where.manifest().get("attempts") or 0) + 1
     log = logs.log_of(found.campaign, where)
-    segments = [*(where.manifest().get("log_segments") or []), logs.segment(log)]
+    segments = begun(found.campaign.legs[where.leg], log, where.manifest().get("log_segments") or [])
     where.update(attempts=number, status="running", log_segments=segments)
     server = Server(found.campaign, where.leg, where.folder / "server.log")
     status = "stopped"
     try:
         server.start()
         asked = found.campaign.legs[where.leg]
-        whom = evaluation.Server(server.url, asked.model, server.ended, server.healthy)
+        whom = evaluation.Server(server.url, asked.model, server.ended, server.healthy, asked.login)
         sample = evaluation.Sample(found.prepared, found.campaign.client, whom, number)
         probe.probe(sample, found.campaign.certify, where.folder)
         evaluation.measure(sample, where, kept_records(where, retry_failed), display.record)
@@ -77,11 +79,34 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
             status=status,
             finished=store.now() if status == "finished" else None,
             log_segments=segments,
-            **logs.looked(found.campaign, where, segments),
+            **looked(found.campaign, where, segments),
         )
         if status == "crashed":
             keep_crash(found, where, display, how, crash.tail(log, segments[-1]["from"]))
     return status
+
+
+def begun(leg: Leg, log: Path, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Segments of a log, the last of them that of an attempt that begins now.
+
+    A server that runs already said before the attempt which path it takes, so what it wrote since its start,
+    or since the attempt before, is a segment too (``earlier``) unless the leg's ``log_from`` says otherwise.
+    """
+    now = logs.segment(log)
+    if leg.command is not None or leg.log_from == "now" or now["from"] == 0:
+        return [*before, now]
+    start = (before[-1]["to"] or before[-1]["from"]) if before else 0
+    if not start < now["from"]:
+        return [*before, now]
+    earlier = {"from": start, "to": now["from"], "mark": logs.mark(log, start), "earlier": True}
+    return [*before, earlier, now]
+
+
+def looked(campaign: Campaign, where: journal.Place, segments: list[dict[str, Any]]) -> dict[str, Any]:
+    """What the log says: patterns over all segments, acceptance lengths only of the sample's own requests."""
+    own = [one for one in segments if not one.get("earlier")]
+    acceptance = logs.looked(campaign, where, own)["acceptance"]
+    return {**logs.looked(campaign, where, segments), "acceptance": acceptance}
 
 
 def keep_crash(found: Plan, where: journal.Place, display: Display, how: str, lines: list[str]) -> None:

@@ -7,6 +7,7 @@ and changes the scores, so unknown fields are refused and nothing is coerced.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator
@@ -19,17 +20,32 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    ModelWrapValidatorHandler,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
 )
 
 from harness.exits import InputError
+from harness.legs import credentials, names
 
-Name = Annotated[
-    str,
-    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$", description="a name of letters, digits and ._+-"),
-]
+
+def _is_name(text: str) -> str:
+    if not names.allowed(text):
+        raise ValueError(f"is {text!r}, allowed is {names.ALLOWED}")
+    return text
+
+
+def _has_no_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError(f"is {text!r}, allowed is a text without NUL")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_is_name), Field(description=names.ALLOWED)]
+Word = Annotated[str, AfterValidator(_has_no_nul)]
+"""What is handed to the system: a word of a command, a path, a variable."""
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False, description="seconds above 0")]
 
 
@@ -41,6 +57,7 @@ def _compiles(text: str) -> str:
     return text
 
 
+PATH = r"^/[!-~]*$"
 Pattern = Annotated[str, Field(min_length=1), AfterValidator(_compiles)]
 PATTERNS = "a list of regular expressions, each matched against the lines of the server's log"
 
@@ -57,7 +74,7 @@ class Task(Section):
     name: str = Field("gsm8k", min_length=1, description="the name of an lm-eval task")
     shots: int = Field(20, ge=0, description="a whole number of 0 or more")
     fewshot_seed: int = Field(1234, ge=0, description="a whole number of 0 or more")
-    data: str | None = Field(
+    data: Word | None = Field(
         None, min_length=1, description="a folder with train.jsonl and test.jsonl (left out: from the hub)"
     )
     limit: int | None = Field(None, ge=1, description="a whole number of 1 or more (left out: all questions)")
@@ -72,6 +89,16 @@ class Task(Section):
     )
     strict: str = Field("strict-match", min_length=1, description="the name of one of the task's filters")
     flexible: str = Field("flexible-extract", min_length=1, description="the name of one of its filters")
+
+    @field_validator("generation")
+    @classmethod
+    def _is_json(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        for name, value in fields.items():
+            try:
+                json.dumps(value, allow_nan=False)
+            except (TypeError, ValueError):
+                raise ValueError(f"has {name} {value!r}, allowed is what JSON can hold") from None
+        return fields
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -99,7 +126,7 @@ class Client(Section):
 class Watch(Section):
     """How a server is started, watched and stopped."""
 
-    health: str = Field("/health", pattern=r"^/", description="a path that starts with /")
+    health: str = Field("/health", pattern=PATH, description="a path that starts with /")
     start_timeout: Seconds = 1800.0
     stop_timeout: Seconds = 60.0
     restarts: int = Field(
@@ -127,24 +154,34 @@ class Certify(Section):
     probe_tokens: int = Field(256, ge=1, le=100_000, description="tokens of a probe's reply, 1 to 100000")
 
 
+LogFrom = Literal["start", "now"]
+"""Of a server that runs already, where its log begins to tell of it: at its start, where what it says of
+its path lies, or at what is written once a sample begins, for a log that holds earlier servers' lines."""
+
+
 class Leg(Section):
-    """One configuration of the server."""
+    """One configuration of the server.
+
+    ``base_url`` is without the name and password that the file may give in it (``http://name:word@host``):
+    those are `login`, which is written nowhere.
+    """
 
     base_url: str = Field(pattern=r"^https?://", description="an address like http://127.0.0.1:8000")
-    command: tuple[str, ...] | None = Field(
+    command: tuple[Word, ...] | None = Field(
         None, description="a list of words that starts the server (left out: it runs already)", strict=False
     )
-    environment: dict[str, str] = Field(
+    environment: dict[str, Word] = Field(
         default_factory=dict, description="a table of environment variables, each a text"
     )
-    folder: str | None = Field(None, min_length=1, description="a folder that the server is started in")
+    folder: Word | None = Field(None, min_length=1, description="a folder that the server is started in")
     model: str = Field(min_length=1, description="the model's name as the server knows it")
     indexer: str | None = Field(None, min_length=1, description="what the leg says of its indexer (fp4, fp8)")
-    version: tuple[str, ...] | None = Field(
+    version: tuple[Word, ...] | None = Field(
         None, description="a list of words that prints the server's version", strict=False
     )
-    log: str | None = Field(None, min_length=1, description="a log file that the server writes by itself")
-    health: str | None = Field(None, pattern=r"^/", description="a path that starts with /")
+    log: Word | None = Field(None, min_length=1, description="a log file that the server writes by itself")
+    log_from: LogFrom = Field("start", description=f"one of {', '.join(get_args(LogFrom))}")
+    health: str | None = Field(None, pattern=PATH, description="a path that starts with /")
     start_timeout: float | None = Field(None, gt=0, allow_inf_nan=False, description="seconds above 0")
     known_bad: bool = Field(
         False, description="true for a leg that is wrong on purpose: the positive control"
@@ -156,6 +193,31 @@ class Leg(Section):
         None, description="a regular expression with one group: the acceptance length in the server's log"
     )
     restarts: int | None = Field(None, ge=0, le=100, description="0 to 100 restarts of a crashed server")
+    _login: str = PrivateAttr("")
+
+    @property
+    def login(self) -> str:
+        """Name and password, ``name:word``; empty where the server asks for none."""
+        return self._login
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _apart(cls, found: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        login = ""
+        if isinstance(found, dict) and isinstance(found.get("base_url"), str):
+            address, login = credentials.split(found["base_url"])
+            found = {**found, "base_url": address}
+        made = handler(found)
+        made._login = login
+        return made
+
+    @field_validator("environment")
+    @classmethod
+    def _has_names(cls, variables: dict[str, str]) -> dict[str, str]:
+        for name in variables:
+            if not name or "=" in name or "\0" in name:
+                raise ValueError(f"has {name!r}, allowed are names without = and NUL")
+        return variables
 
     @field_validator("command", "version")
     @classmethod
@@ -176,7 +238,8 @@ class Leg(Section):
     def _is_address(cls, address: str) -> str:
         try:
             parts = urlsplit(address)
-            known = bool(parts.hostname) and parts.port != 0
+            known = bool((parts.hostname or "").encode("idna")) and parts.port != 0
+            known = known and not re.search(r"[^!-~]|[?#\\]", address)
         except ValueError:
             known = False
         if not known:
@@ -253,7 +316,7 @@ def load(file: Path, *, data: Path | None = None, limit: int | None = None) -> C
         raise InputError(f"{file} cannot be read: {str(reason).lower()}") from None
     try:
         found = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{file} is no TOML: {error}") from None
     changes = {"data": str(data.absolute()) if data else None, "limit": limit}
     given = {name: value for name, value in changes.items() if value is not None}
@@ -286,6 +349,9 @@ def sentences(error: ValidationError) -> Iterator[str]:
     for found in error.errors(include_url=False):
         words = [str(word) for word in found["loc"]]
         name, kind = ".".join(words), found["type"]
+        if words and words[-1] == "[key]":
+            yield f"{'.'.join(words[:-2])} has {words[-2]!r}, allowed is {_allowed(['name'])}"
+            continue
         told = str(found["ctx"].get("error", "")) if "ctx" in found else ""
         if kind == "value_error":
             yield told if words == [] or told.startswith(("task.", "base ")) else f"{name} {told}"
@@ -293,8 +359,6 @@ def sentences(error: ValidationError) -> Iterator[str]:
             yield f"{name} is unknown, allowed are {', '.join(_fields(words[:-1]))}"
         elif kind == "missing":
             yield f"{name} is missing, allowed is {_allowed(words)}"
-        elif words[-1] == "[key]":
-            yield f"{'.'.join(words[:-2])} has {words[-2]!r}, allowed is {_allowed(['name'])}"
         else:
             yield f"{name} is {found['input']!r}, allowed is {_allowed(words)}"
 

@@ -67,9 +67,10 @@ def plan(campaign: Campaign, directory: Path, legs: Sequence[str] = (), *, super
         raise InputError(f"--leg is {unknown[0]!r}, allowed are {', '.join(campaign.legs)}")
     from harness.legs.evaluation import task
 
+    wanted = [leg for leg in campaign.legs if not legs or leg in legs]
+    check_folders(campaign, wanted)
     prepared = task.load(campaign.task, campaign.data)
     identities = {leg: identity.of_leg(campaign, leg, settings(prepared)) for leg in campaign.legs}
-    wanted = [leg for leg in campaign.legs if not legs or leg in legs]
     places = [
         journal.place(directory, leg, number)
         for leg, number in order.samples(wanted, campaign.repeats, campaign.order)
@@ -77,6 +78,14 @@ def plan(campaign: Campaign, directory: Path, legs: Sequence[str] = (), *, super
     for where in places:
         guard(where, identities[where.leg], supersede)
     return Plan(campaign, directory, prepared, identities, tuple(places))
+
+
+def check_folders(campaign: Campaign, legs: Sequence[str]) -> None:
+    """Raises `InputError` where a server would be started in a folder that is none."""
+    for leg in legs:
+        folder = campaign.legs[leg].folder
+        if folder is not None and not campaign.path(folder).is_dir():
+            raise InputError(f"legs.{leg}.folder is {folder!r}, allowed is a folder that exists")
 
 
 def settings(prepared: Prepared) -> dict[str, Any]:
@@ -158,12 +167,16 @@ def note(found: Plan) -> None:
     file = found.directory / CAMPAIGN
     try:
         before = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         before = {}
+    started = before.get("started") if isinstance(before, dict) else None
+    asked = found.campaign.model_dump(mode="json")
+    for leg, one in asked["legs"].items():  # with secrets as the identities have them
+        one["environment"] = found.identities[leg]["environment"]
     content = {
-        "campaign": found.campaign.model_dump(mode="json"),
+        "campaign": asked,
         "file": found.campaign.file,
-        "started": before.get("started") or store.now(),
+        "started": started or store.now(),
         "expected": found.expected,
     }
     store.write_atomically(file, json.dumps(content, indent=1) + "\n")

@@ -95,6 +95,8 @@ LOCAL_LEG = """
 # started for each sample and stopped after it.
 base_url = "http://127.0.0.1:{port}"
 model = "my-model"
+# log = "{name}.log"            # log of a server that runs already: required and forbidden lines are looked
+# log_from = "start"       # for from its start on, or ("now") in what it writes once a sample begins
 """
 
 

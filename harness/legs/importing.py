@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.exits import InputError
-from harness.legs import journal
+from harness.legs import credentials, journal
+from harness.record import store
 
 FILTERS = {"strict-match": "strict", "flexible-extract": "flexible"}
 PROMPTS = "prompts.jsonl.gz"
@@ -30,14 +32,18 @@ SETTINGS = ("model", "model_args", "gen_kwargs", "limit", "fewshot_seed", "rando
 def import_run(source: Path, leg: str, into: Path, task: str = "gsm8k") -> journal.Place:
     """Import the newest run of ``task`` in ``source`` as a new sample of ``leg``; where it lies.
 
-    Raises `InputError` when ``source`` holds no such run, or a line that is not lm-eval's.
+    Raises `InputError` when ``source`` holds no such run, or a line that is not lm-eval's, and for a name
+    of ``leg`` that can be no folder's.
     """
-    samples = _newest(
-        source, f"samples_{task}_*.jsonl", f"no samples_{task}_*.jsonl (run lm-eval with --log_samples)"
-    )
+    if not re.fullmatch(r"\w[\w.+-]*", task):
+        raise InputError(f"--task is {task!r}, allowed is the name of an lm-eval task")
+    journal.place(into, leg, 1)
+    samples = _newest(source, task)
     results = _beside(samples, task)
     asked: dict[str, None] = {}
     records = _records(samples, asked)
+    expected = _expected(results, task, len(records), samples)
+    store.check_directory("--into", into)
     where = journal.place(into, leg, _next(into, leg))
     digest = hashlib.sha256(samples.read_bytes()).hexdigest()
     for one in journal.places(into):
@@ -57,7 +63,7 @@ def import_run(source: Path, leg: str, into: Path, task: str = "gsm8k") -> journ
         imported=samples.name,
         imported_sha256=digest,
         started=_started(results),
-        expected=_expected(results, task, len(records)),
+        expected=expected,
     )
     partial.folder.rename(where.folder)
     return where
@@ -69,17 +75,27 @@ def _next(into: Path, leg: str) -> int:
 
 def identity(results: Mapping[str, Any], task: str, records: list[dict[str, Any]]) -> dict[str, Any]:
     """What two legs must share to be compared, as far as lm-eval wrote it down."""
-    config = results.get("config") or {}
-    own = (results.get("configs") or {}).get(task) or {}
-    return {
+    config = _table(results, "config")
+    own = _table(results, "configs", task)
+    found = {
         "task": task,
-        "shots": (results.get("n-shot") or {}).get(task),
-        "stops": (own.get("generation_kwargs") or {}).get("until"),
+        "shots": _table(results, "n-shot").get(task),
+        "stops": _table(own, "generation_kwargs").get("until"),
         "chat_template": results.get("chat_template_sha"),
         "lm_eval": results.get("lm_eval_version"),
         **{name: config.get(name) for name in SETTINGS},
-        "prompts": prompts_hash(records),
     }
+    return {**dict(credentials.hidden(found)), "prompts": prompts_hash(records)}
+
+
+def _table(found: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """The table at ``names``; empty where there is none. Raises `InputError` where something else is."""
+    for name in names:
+        inner = found.get(name)
+        if inner is not None and not isinstance(inner, dict):
+            raise InputError(f"the results have {name} that is no table")
+        found = inner or {}
+    return found
 
 
 def prompts_hash(records: list[dict[str, Any]]) -> str:
@@ -92,16 +108,23 @@ def prompts_hash(records: list[dict[str, Any]]) -> str:
 
 def _started(results: Mapping[str, Any]) -> str | None:
     """UTC time of lm-eval's ``date`` (seconds since 1970)."""
-    date = results.get("date")
-    return datetime.fromtimestamp(float(date), UTC).isoformat() if isinstance(date, int | float) else None
+    try:
+        return datetime.fromtimestamp(float(results["date"]), UTC).isoformat()
+    except (KeyError, TypeError, ValueError, OverflowError, OSError):
+        return None
 
 
-def _newest(source: Path, pattern: str, missing: str) -> Path:
-    if not source.exists():
-        raise InputError(f"{source} does not exist; give a folder of lm-eval results")
-    found = sorted(source.rglob(pattern)) if source.is_dir() else [source]
+def _newest(source: Path, task: str) -> Path:
+    """The samples file of ``task`` with the latest date in its name; ``source`` itself where it is a file."""
+    if source.is_file():
+        return source
+    if not source.is_dir():
+        said = "is no file or folder" if source.exists() else "does not exist"
+        raise InputError(f"{source} {said}; give a folder of lm-eval results")
+    named = f"samples_{task}_[0-9]*.jsonl"  # a date: samples_gsm8k_cot_* are another task's
+    found = sorted((file for file in source.rglob(named) if file.is_file()), key=lambda file: file.name)
     if not found:
-        raise InputError(f"{source} holds {missing}")
+        raise InputError(f"{source} holds no samples_{task}_*.jsonl (run lm-eval with --log_samples)")
     return found[-1]
 
 
@@ -113,8 +136,10 @@ def _beside(samples: Path, task: str) -> dict[str, Any]:
         return {}
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{file} is no JSON: {error}") from None
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
     if not isinstance(found, dict):
         raise InputError(f"{file} is no lm-eval results file: it holds no table")
     return found
@@ -136,12 +161,11 @@ def _keep(asked: Iterable[str], where: journal.Place) -> None:
 def _records(file: Path, asked: dict[str, None]) -> list[dict[str, Any]]:
     """The answers of a samples file, both filters of a question in one record; prompts go to ``asked``."""
     merged: dict[int, dict[str, Any]] = {}
-    with open(file, encoding="utf-8") as stream:
-        for number, line in enumerate(stream, 1):
-            try:
-                _merge(merged, json.loads(line), asked)
-            except (ValueError, KeyError, TypeError, IndexError) as error:
-                raise InputError(f"{file} line {number} is no lm-eval sample: {error!r}") from None
+    for number, line in enumerate(_lines(file), 1):
+        try:
+            _merge(merged, json.loads(line), asked)
+        except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+            raise InputError(f"{file} line {number} is no lm-eval sample: {_said(error)}") from None
     if not merged:
         raise InputError(f"{file} holds no answer under {' or '.join(FILTERS)}")
     incomplete = [q for q, record in merged.items() if None in (record["strict"], record["flexible"])]
@@ -150,18 +174,65 @@ def _records(file: Path, asked: dict[str, None]) -> list[dict[str, Any]]:
     return [merged[question] for question in sorted(merged)]
 
 
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with open(file, "rb") as stream:
+            yield from stream
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
+
+
+def _said(error: Exception) -> str:
+    """The message of a `ValueError` is a sentence; what else Python raises is told with its kind."""
+    text = str(error) if isinstance(error, ValueError) else repr(error)
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def _merge(merged: dict[int, dict[str, Any]], sample: Mapping[str, Any], asked: dict[str, None]) -> None:
-    which = FILTERS.get(sample["filter"])
+    """``sample`` into the record of its question. Raises what `_records` makes a sentence of."""
+    which = FILTERS.get(_text(sample["filter"], "filter"))
     if which is None:
         return
-    question, reply = int(sample["doc_id"]), sample["resps"][0][0]
-    if not isinstance(reply, str):
+    question = sample["doc_id"]
+    if not isinstance(question, int) or isinstance(question, bool) or question < 0:
+        raise ValueError(f"doc_id is {question!r}, allowed is a whole number of 0 or more")
+    record = _record(question, sample, _prompt(sample), _reply(question, sample))
+    asked[_prompt(sample)] = None
+    known = merged.setdefault(question, record)
+    for name in ("prompt_hash", "reply", "target"):
+        if known[name] != record[name]:
+            raise ValueError(f"question {question} comes twice, with another {name.removesuffix('_hash')}")
+    if known[which] is not None:
+        raise ValueError(f"question {question} comes twice under {sample['filter']}")
+    score = sample["exact_match"]
+    if not isinstance(score, int | float) or score not in (0, 1):
+        raise ValueError(f"question {question} has exact_match {score!r}, allowed are 0 and 1")
+    known[which] = _text(sample["filtered_resps"][0], "filtered_resps")
+    known[f"{which}_correct"] = bool(score)
+
+
+def _prompt(sample: Mapping[str, Any]) -> str:
+    return _text(sample["arguments"]["gen_args_0"]["arg_0"], "arg_0")
+
+
+def _reply(question: int, sample: Mapping[str, Any]) -> str:
+    """The one reply; lm-eval can ask a question several times, and scores only some of that."""
+    replies = [one for several in sample["resps"] for one in several]
+    if len(replies) != 1:
+        raise ValueError(f"question {question} has {len(replies)} replies, allowed is one")
+    if not isinstance(replies[0], str):
         raise ValueError(f"question {question} has no reply, and a failed request is no wrong answer")
-    prompt = str(sample["arguments"]["gen_args_0"]["arg_0"])
-    asked[prompt] = None
-    record = merged.setdefault(question, _record(question, sample, prompt, reply))
-    record[which] = str(sample["filtered_resps"][0])
-    record[f"{which}_correct"] = bool(float(sample["exact_match"]) == 1.0)
+    return _text(replies[0], "resps")
+
+
+def _text(value: Any, name: str) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {value!r}, allowed is a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{name} has half of a surrogate pair, allowed is a text") from None
+    return value
 
 
 def _record(question: int, sample: Mapping[str, Any], prompt: str, reply: str) -> dict[str, Any]:
@@ -177,5 +248,11 @@ def _record(question: int, sample: Mapping[str, Any], prompt: str, reply: str) -
     return empty | known
 
 
-def _expected(results: Mapping[str, Any], task: str, count: int) -> int:
-    return int(((results.get("n-samples") or {}).get(task) or {}).get("effective") or count)
+def _expected(results: Mapping[str, Any], task: str, count: int, samples: Path) -> int:
+    """Questions that were to be asked; without results beside the samples, those that there are."""
+    found = _table(results, "n-samples", task).get("effective")
+    if found is None:
+        return count
+    if not isinstance(found, int) or isinstance(found, bool) or found < count:
+        raise InputError(f"{samples} has {count} questions, and the results beside it say {found!r}")
+    return found

@@ -20,6 +20,7 @@ from typing import IO, Any
 import pandas as pd
 
 from harness.exits import InputError
+from harness.legs import names
 from harness.record.store import write_atomically
 
 STATUSES = ("answered", "empty", "truncated", "stopped", "failed")
@@ -33,6 +34,13 @@ KEYS = (
 )  # fmt: skip
 """Keys of a line, all always there; null where nobody knows."""
 
+FIELDS: Mapping[str, type] = {
+    "status": str, "identity": dict, "expected": int, "attempts": int, "crashes": list, "log_segments": list,
+    "patterns": dict, "started": str, "finished": str,
+}  # fmt: skip
+"""Fields of a manifest by what they hold; those of `OPTIONAL` may be null."""
+
+OPTIONAL = ("expected", "started", "finished")
 COLUMNS = ("leg", "sample", *KEYS)
 MANIFEST, SAMPLES = "manifest.json", "samples.jsonl"
 
@@ -53,9 +61,9 @@ class Place:
         """The manifest; an unreadable one is that of a sample nobody finished."""
         try:
             found = json.loads((self.folder / MANIFEST).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            found = {}
-        return {"status": "running", "identity": {}, **found}
+        except (OSError, ValueError, RecursionError):
+            found = None
+        return {"status": "running", "identity": {}, **(found if _is_manifest(found) else {})}
 
     def update(self, **changes: Any) -> None:
         """Change fields of the manifest, atomically."""
@@ -65,8 +73,11 @@ class Place:
 
 def place(directory: Path, leg: str, sample: int) -> Place:
     """Where sample ``sample`` of ``leg`` lies in ``directory``. Raises `InputError` on a bad name."""
-    if not leg or leg in (".", "..") or any(letter in leg for letter in "/\\\0"):
-        raise InputError(f"leg is {leg!r}, allowed is a name that can be a folder's")
+    if not names.allowed(leg):
+        shown = leg if len(leg) <= names.LONGEST else leg[: names.LONGEST] + "..."
+        raise InputError(f"leg is {shown!r}, allowed is {names.ALLOWED}")
+    if (directory / leg).exists() and not (directory / leg).is_dir():
+        raise InputError(f"leg is {leg!r}, allowed is a name that no file in {directory} has")
     return Place(directory / leg / str(sample), leg, sample)
 
 
@@ -159,10 +170,11 @@ def read(file: Path) -> tuple[list[dict[str, Any]], int]:
         try:
             record = json.loads(line)
             checked(record)
-        except (ValueError, TypeError):
+            question = int(record["question"])
+        except (ValueError, TypeError, RecursionError):
             torn += 1
             continue
-        records[int(record["question"])] = record
+        records[question] = record
     return list(records.values()), torn
 
 
@@ -174,6 +186,20 @@ def table(directory: Path) -> pd.DataFrame:
         for record in read(where.samples)[0]
     ]
     return pd.DataFrame(rows, columns=list(COLUMNS))
+
+
+def _is_manifest(found: Any) -> bool:
+    """Whether what is read by name has the type that it is written with."""
+    if not isinstance(found, dict):
+        return False
+    known = all(
+        isinstance(found[name], kind) or (found[name] is None and name in OPTIONAL)
+        for name, kind in FIELDS.items()
+        if name in found
+    )
+    return known and all(
+        isinstance(one, dict) for name in ("crashes", "log_segments") for one in found.get(name) or ()
+    )
 
 
 def _lines(file: Path) -> Iterator[bytes]:

@@ -47,11 +47,12 @@ def whole(file: Path, shape: dict[str, int]) -> bool:
     """Whether ``file`` is a probe of this shape, every request accounted for."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        counts = [len(hashes) for hashes in found["replies"]]
-    except (OSError, ValueError, KeyError, TypeError):
+        replies = [hashes if isinstance(hashes, list) else [] for hashes in found["replies"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
     same = all(found.get(name) == value for name, value in shape.items())
-    return same and counts == [shape["repeats"]] * shape["prompts"]
+    had = all(one is None or isinstance(one, str) for hashes in replies for one in hashes)
+    return same and had and list(map(len, replies)) == [shape["repeats"]] * shape["prompts"]
 
 
 def asked(sample: Sample, prompts: Sequence[str], certify: Certify) -> list[Reply]:

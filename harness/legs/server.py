@@ -14,14 +14,14 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
 from harness.exits import CannotRun
-from harness.legs import keeper
+from harness.legs import credentials, keeper
 from harness.legs.campaign import Campaign
 
 POLL = 0.05
@@ -82,10 +82,11 @@ class Server:
 
     def healthy(self) -> bool:
         """Whether the health path answers 200."""
+        request = urllib.request.Request(self.url + self._health, headers=credentials.header(self._leg.login))
         try:
-            with urllib.request.urlopen(self.url + self._health, timeout=5) as response:
+            with urllib.request.urlopen(request, timeout=5) as response:
                 return bool(response.status == 200)
-        except (OSError, urllib.error.URLError, ValueError):
+        except (OSError, HTTPException, ValueError):
             return False
 
     def ended(self) -> str | None:

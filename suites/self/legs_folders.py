@@ -62,12 +62,15 @@ def answers(rights: Sequence[int], **changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def asks(directory: Path, legs: dict[str, dict[str, Any]] | None = None, **certify: Any) -> campaign.Campaign:
+def asks(
+    directory: Path, legs: dict[str, dict[str, Any]] | None = None, repeats: int = 1, **certify: Any
+) -> campaign.Campaign:
     """Write the ``campaign.json`` of a campaign over ``legs`` (default: one, a) that asks ``certify``."""
     found = campaign.parse(
         {
             "name": "c",
             "base": next(iter(legs or {"a": {}})),
+            "repeats": repeats,
             "certify": {"probe": 0, **certify},
             "legs": {
                 name: {"model": "m", "base_url": "http://127.0.0.1:1", **leg}

@@ -66,12 +66,14 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        self.server.headers.append(dict(self.headers.items()))
         script = self.server.script
         sick = script.sick_after is not None and self.server.count >= script.sick_after
         known = self.path in ("/health", "/v1/models")
         self._send(404 if not known else 503 if sick else 200, b'{"status": "ok"}')
 
     def do_POST(self) -> None:
+        self.server.headers.append(dict(self.headers.items()))
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if self.path != "/v1/completions":
             self._send(404, b'{"error": "no such path"}')
@@ -130,6 +132,7 @@ class Listening(ThreadingHTTPServer):
     def __init__(self, port: int, script: Script) -> None:
         self.script = script
         self.bodies: list[dict[str, Any]] = []
+        self.headers: list[dict[str, str]] = []
         self._times: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._now = self.most = 0
@@ -188,6 +191,11 @@ class Stub:
     @property
     def bodies(self) -> list[dict[str, Any]]:
         return self._listening.bodies
+
+    @property
+    def headers(self) -> list[dict[str, str]]:
+        """Of every request, health checks too."""
+        return self._listening.headers
 
     @property
     def most(self) -> int:

@@ -23,6 +23,7 @@ flexible = "0.97"
 standing = "stands"
 source = "a table"
 """
+FIGURE = '\n[[figure]]\nid = "f"\nrule = "{}"\nis = "1"\nsays = "x"\nsource = "y"\nfrom = {{ {} }}\n'
 
 
 def remarks(text: str, tmp_path: Path) -> list[audit.Remark]:
@@ -136,6 +137,39 @@ def test_a_file_that_cannot_be_read_is_one_sentence(
         remarks(LEG.replace(*change), tmp_path)
     assert sentence in str(told.value)
     assert "\n" not in str(told.value).removesuffix("\n") or "TOML" in sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        ('prompt_tokens = { min = "a" }', "leg one has prompt_tokens.min 'a', allowed is a whole number"),
+        ("prompt_tokens = { min = -1 }", "leg one has prompt_tokens.min -1, allowed is a whole number"),
+        ("prompts = 0", "leg one has prompts 0, allowed are 1 to 1000000"),
+        ("shots = -1", "leg one has shots -1, allowed are 0 to 1000000"),
+        ("k_flexible = 100\n" + FIGURE.format("sigmas", 'first = "one", second = "one", filter = "flexible"'),
+         "figure needs an error of 100/100 and 100/100, which have none"),
+        ("k_flexible = 101\n" + FIGURE.format("points", 'first = "one", second = "one", filter = "flexible"'),
+         "figure needs the flexible count of leg one, which is 101/100"),
+        (FIGURE.format("gain-percent", "more = 1, fewer = 0"), "figure f has from.fewer 0, allowed are 1 to"),
+        (FIGURE.format("units", 'next_n = "a", max_bs = 1'), "figure f has from.next_n 'a', allowed are"),
+        (FIGURE.format("units", "next_n = 0, max_bs = 1"), "figure f has from.next_n 0, allowed are 1 to"),
+        (FIGURE.format("distinct", "prompts = inf, runs = 1, hashes = 1"), "figure f has from.prompts inf"),
+        (FIGURE.format("byte-ratio", "rows = 64, dim = true"), "figure f has from.dim True, allowed are"),
+        (FIGURE.format("points", 'first = 1, second = "one", filter = "flexible"'),
+         "figure f has from.first 1, allowed is a name"),
+        ("x = " + "[" * 9999, "is no TOML"),
+    ],
+)  # fmt: skip
+def test_numbers_that_no_rule_can_take_are_one_sentence(
+    more: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit code 2, and the entry and the field are named."""
+    file = tmp_path / "reported.toml"
+    file.write_text(LEG + more, encoding="utf-8")
+    assert cli.main(["claims", "audit", "--reported", str(file)]) == exits.USAGE
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert "Traceback" not in said
 
 
 def test_figures_need_a_rule_and_its_numbers(tmp_path: Path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import math
 import re
 import tomllib
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import InputError
-from harness.legs import campaign, example
+from harness.legs import campaign, credentials, example
 
 GOOD: dict[str, Any] = {
     "name": "x",
@@ -57,6 +60,23 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("legs.a.model", None, "legs.a.model is missing"),
         ("legs.a.base_url", "nope", "legs.a.base_url is 'nope', allowed is an address"),
         ("legs.a.base_url", "http://h:99999", "legs.a.base_url is 'http://h:99999'"),
+        ("legs.a.base_url", "http://a b", "legs.a.base_url is 'http://a b', allowed is an address"),
+        ("legs.a.base_url", "http://a..b", "legs.a.base_url is 'http://a..b', allowed is an address"),
+        ("legs.a.base_url", "http://h?x=1", "legs.a.base_url is 'http://h?x=1', allowed is an address"),
+        ("legs.a.base_url", "ftp://me:word@h", "legs.a.base_url is 'ftp://h', allowed is an address"),
+        ("legs.a.environment", {"A=B": "c"}, "legs.a.environment has 'A=B', allowed are names without ="),
+        ("legs.a.environment", {"": "c"}, "legs.a.environment has '', allowed are names without ="),
+        ("legs.a.environment", {"A\0": "c"}, "legs.a.environment has 'A\\x00', allowed are names without ="),
+        ("legs.a.environment", {"A": "\0"}, "legs.a.environment.A is '\\x00', allowed is a text without NUL"),
+        ("legs.a.command", ["a", "\0"], "legs.a.command.1 is '\\x00', allowed is a text without NUL"),
+        ("legs.a.folder", "\0", "legs.a.folder is '\\x00', allowed is a text without NUL"),
+        ("legs.a.health", "/a b", "legs.a.health is '/a b', allowed is a path"),
+        ("legs.a.log_from", "end", "legs.a.log_from is 'end', allowed is one of start, now"),
+        ("task.generation", {"on": date(2026, 1, 1)}, "task.generation has on datetime.date(2026, 1, 1)"),
+        ("task.generation", {"x": [math.nan]}, "task.generation has x [nan], allowed is what JSON can hold"),
+        ("name", "a\n", "name is 'a\\n', allowed is a name of letters"),
+        ("name", "a" * 101, "name is 'aaa"),
+        ("legs", {"r.json": GOOD["legs"]["a"]}, "legs has 'r.json', allowed is a name of letters"),
         ("legs.a.command", [], "legs.a.command is empty, allowed is a list of words"),
         ("legs.a.command", "python x", "legs.a.command is 'python x', allowed is a list of words"),
         ("legs.a.comand", ["x"], "legs.a.comand is unknown, allowed are base_url, command"),
@@ -78,6 +98,20 @@ def test_every_wrong_field_is_told_at_once() -> None:
     with pytest.raises(InputError) as refused:
         campaign.parse(found)
     assert len(str(refused.value).splitlines()) == 2
+
+
+def test_a_login_in_an_address_is_shown_nowhere() -> None:
+    """It is kept apart, for the requests; what is written or printed of the leg has neither name nor word."""
+    found = campaign.parse(changed("legs.a.base_url", "http://me:wo%40rd@host:8000/v1"))
+    leg = found.legs["a"]
+    assert (leg.base_url, leg.login) == ("http://host:8000", "me:wo%40rd")
+    assert "wo" not in found.model_dump_json() + repr(found)
+    sent = credentials.header(leg.login)["Authorization"].removeprefix("Basic ")
+    assert base64.b64decode(sent) == b"me:wo@rd"
+    assert credentials.header("") == {}
+    with pytest.raises(InputError) as refused:
+        campaign.parse(changed("legs.a.base_url", "http://me:word@h:99999"))
+    assert "word" not in str(refused.value)
 
 
 def test_addresses_are_one_form() -> None:
@@ -141,7 +175,12 @@ def test_a_bad_control_is_no_base() -> None:
 def test_a_file_that_is_no_campaign_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Absent, no TOML, and a wrong field: exit code 2 and a sentence."""
     file = tmp_path / "c.toml"
-    for text, sentence in ((None, "cannot be read"), ("x = ", "is no TOML"), ("x = 1", "x is unknown")):
+    for text, sentence in (
+        (None, "cannot be read"),
+        ("x = ", "is no TOML"),
+        ("x = " + "[" * 9999, "is no TOML"),
+        ("x = 1", "x is unknown"),
+    ):
         if text is not None:
             file.write_text(text, encoding="utf-8")
         assert cli.main(["legs", "run", str(file), "--dir", str(tmp_path / "out")]) == exits.USAGE

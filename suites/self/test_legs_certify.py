@@ -128,7 +128,9 @@ def test_a_prompt_that_failed_in_one_sample_is_counted_in_another(tmp_path: Path
 
 
 def patterns(required: dict[str, int], forbidden: dict[str, int], log: bool = True) -> dict[str, Any]:
-    return {"patterns": {"required": required, "forbidden": forbidden, "log": log}}
+    """What a manifest says of a log with one attempt in it."""
+    counted = {"required": required, "forbidden": forbidden, "log": log}
+    return {"patterns": counted, "log_segments": [{"from": 0, "to": 9, "mark": None}]}
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,19 @@ def patterns(required: dict[str, int], forbidden: dict[str, int], log: bool = Tr
         ({**patterns({"fp4": 0}, {"fall": 0}), "log_segments": [{"from": 9, "to": 9}]}, UNKNOWN,
          "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
         ({**patterns({"fp4": 1}, {"fall": 0}), "log_segments": [{"from": 9, "to": 9}, {"from": 9, "to": 12}]},
+         UNKNOWN, "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+        ({**patterns({"fp4": 1}, {"fall": 2}), "log_segments": [{"from": 9, "to": 9}, {"from": 9, "to": 12}]},
+         FAILS, "forbidden 'fall' is in 2 lines of the log of sample 1"),
+        ({**patterns({"fp4": 1}, {"fall": 0}),
+          "log_segments": [{"from": 0, "to": None}, {"from": 9, "to": 12}]},
          HOLDS, "1 of 1 required patterns are in the log, 0 of 1 forbidden ones are (1 sample)"),
+        ({**patterns({"fp4": 1}, {"fall": 0}),
+          "log_segments": [{"from": 0, "to": 9}, {"from": 9, "to": None}]},
+         UNKNOWN, "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+        ({**patterns({"fp4": 1}, {"fall": 0}), "log_segments": []}, UNKNOWN,
+         "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
+        ({"patterns": patterns({"fp4": 1}, {"fall": 0})["patterns"]}, UNKNOWN,
+         "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
         ({}, UNKNOWN, "the log of sample 1 cannot be read or is empty: nobody can tell the path"),
     ],
 )  # fmt: skip
@@ -187,6 +201,23 @@ def test_a_pattern_asked_later_is_counted_in_the_log_as_it_is(tmp_path: Path) ->
     assert point(tmp_path, "path").verdict is FAILS
 
 
+@pytest.mark.parametrize(
+    ("written", "verdict"), [(b"", UNKNOWN), (b"uses fp4\n", HOLDS), (b"uses fp4\nfalls back\n", FAILS)]
+)
+def test_the_log_of_a_killed_attempt_is_counted_anew(
+    written: bytes, verdict: Verdict, tmp_path: Path
+) -> None:
+    """What it wrote after the counts were taken is in no manifest; nothing written tells nothing."""
+    where = sample(tmp_path, **patterns({"fp4": 1}, {"fall": 0}))
+    log = where.folder / "server.log"
+    log.write_bytes(b"uses fp4\n")
+    open_one = logs.segment(log)
+    where.update(log_segments=[{"from": 0, "to": 9, "mark": None}, open_one])
+    log.write_bytes(b"uses fp4\n" + written)
+    asks(tmp_path, {"a": {"required": ["fp4"]}}, forbidden=["fall"])
+    assert point(tmp_path, "path").verdict is verdict
+
+
 # answers
 
 
@@ -213,6 +244,7 @@ def test_a_share_of_bad_replies_is_allowed_up_to_its_limit(status: str, tmp_path
     [
         ([record(0), failed(1)], {}, "sample 1 has 1 failed request"),
         ([record(0)], {"expected": 3}, "sample 1 has 1 of 3 questions"),
+        ([record(0), record(1), record(99)], {"expected": 2}, "sample 1 has 3 of 2 questions"),
         ([record(0)], {"status": "crashed", "expected": 3}, "sample 1 is crashed (1 of 3 questions)"),
         ([], {"status": "crashed", "expected": 3}, "sample 1 is crashed (0 of 3 questions)"),
         ([record(0)], {"status": "stopped"}, "sample 1 is stopped (1 of 1 questions)"),
@@ -245,6 +277,28 @@ def test_how_a_reply_ended_must_be_known(tmp_path: Path) -> None:
     assert "how 1 of them ended is not known, so a cut one cannot be told" in found.said
     sample(tmp_path, "b", records=[record(0, finish_reason=None), record(1, completion_tokens=None)])
     assert point(tmp_path, "answers", "b").verdict is HOLDS
+
+
+def test_a_reply_without_an_answer_and_without_a_finish_reason_may_be_cut(tmp_path: Path) -> None:
+    """Its tokens were counted, and nothing says that they were not all that were allowed."""
+    nothing = {"strict": "[invalid]", "flexible": "[invalid]", "finish_reason": None}
+    sample(tmp_path, records=[record(0, **nothing), record(1)])
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.figures["untold"]) == (UNKNOWN, 1)
+
+
+def test_fewer_samples_than_were_asked_for_are_told(tmp_path: Path) -> None:
+    """Each of them counts; nothing is told of a leg that has them all, or of past runs."""
+    asks(tmp_path, {"a": {}, "b": {}}, repeats=3)
+    sample(tmp_path, "a")
+    for number in (1, 2, 3):
+        sample(tmp_path, "b", number)
+    sample(tmp_path / "past")
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.said.rsplit("; ", 1)[1]) == (
+        HOLDS, "it has 1 of the 3 samples that are asked for",
+    )  # fmt: skip
+    assert "asked for" not in point(tmp_path, "answers", "b").said + point(tmp_path / "past", "answers").said
 
 
 def test_one_reply_to_many_questions_is_told(tmp_path: Path) -> None:

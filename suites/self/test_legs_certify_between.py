@@ -69,12 +69,72 @@ def test_prompts_are_compared_question_by_question(tmp_path: Path) -> None:
     sample(tmp_path, "b", records=[record(0), record(1, prompt_hash="other")])
     found = point(tmp_path, "settings", "b")
     assert found.said == (
-        "cannot be compared with a: another prompt for 1 question in b sample 1 than in a sample 1"
+        "cannot be compared with a: another prompt for 1 question in b sample 1 than in a sample 1; other "
+        "questions in b sample 1 than in a sample 1 (0 only here, 2 only there, 2 in both)"
     )
     sample(tmp_path, "a", 2, records=[record(0, prompt_hash="other")])
     assert point(tmp_path, "settings").said.startswith(
         "samples of the leg differ: another prompt for 1 question"
     )
+
+
+def test_legs_with_other_questions_are_not_compared(tmp_path: Path) -> None:
+    """Questions 0 to 3 against 2 to 5; of a sample that was cut short that is told elsewhere."""
+    asks(tmp_path, {"a": {}, "b": {}, "c": {}})
+    sample(tmp_path, "a")
+    sample(tmp_path, "b", records=[record(question) for question in range(2, 6)])
+    sample(tmp_path, "c", records=[record(0)], status="crashed", expected=4)
+    found = point(tmp_path, "settings", "b")
+    assert (found.verdict, found.said) == (
+        FAILS,
+        "cannot be compared with a: other questions in b sample 1 than in a sample 1 "
+        "(2 only here, 2 only there, 2 in both)",
+    )
+    assert point(tmp_path, "settings", "c").verdict is HOLDS
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "verdict", "said"),
+    [
+        ({}, {"shots": None}, UNKNOWN, "cannot be compared with a: shots is not known"),
+        ({"shots": None}, {"shots": None}, UNKNOWN, "cannot be compared with a: shots is not known"),
+        ({"model_args": None}, {}, UNKNOWN, "cannot be compared with a: model is not known"),
+        ({"model_args": {"base_url": "x"}}, {}, UNKNOWN, "cannot be compared with a: model is not known"),
+        ({"prompts": None}, {"prompts": None}, UNKNOWN, "cannot be compared with a: prompts is not known"),
+        ({"seed": 1}, {}, UNKNOWN, "cannot be compared with a: seed is not known"),
+        ({"limit": None}, {"limit": 50}, FAILS, "cannot be compared with a: limit 50 against None"),
+        ({"limit": None}, {"limit": None}, HOLDS, "prompts and settings are those of a (1 sample)"),
+        ({"limit": 50}, {}, UNKNOWN, "cannot be compared with a: limit is not known"),
+        ({"model_args": "model=m,base_url=y"}, {}, HOLDS, "prompts and settings are those of a (1 sample)"),
+        ({"seed": 1}, {"shots": 5}, FAILS, "cannot be compared with a: shots 5 against 20"),
+    ],
+)
+def test_what_is_not_known_is_not_the_same(
+    base: dict[str, Any], other: dict[str, Any], verdict: Verdict, said: str, tmp_path: Path
+) -> None:
+    """Nor is it a difference; null is a value only where it says that there is none."""
+    asks(tmp_path, {"a": {}, "b": {}})
+    sample(tmp_path, "a", identity={**IDENTITY, **base})
+    sample(tmp_path, "b", identity={**IDENTITY, **other})
+    found = point(tmp_path, "settings", "b")
+    assert (found.verdict, found.said) == (verdict, said)
+
+
+def test_a_base_leg_of_which_nothing_is_known_is_like_none(tmp_path: Path) -> None:
+    """Nor is a leg whose prompts nobody kept; by itself it lacks what any comparison would need."""
+    asks(tmp_path, {"a": {}, "b": {}, "c": {}})
+    sample(tmp_path, "a", identity={})
+    sample(tmp_path, "b")
+    sample(tmp_path, "c", records=[record(question, prompt_hash=None) for question in range(4)])
+    found = point(tmp_path, "settings", "b")
+    assert found.verdict is UNKNOWN
+    assert found.said == "cannot be compared with a: model, prompts, shots are not known"
+    found = point(tmp_path, "settings", "c", base="b")
+    assert (found.verdict, found.said) == (
+        UNKNOWN, "cannot be compared with b: the prompt of 4 questions in c sample 1 is not known",
+    )  # fmt: skip
+    sample(tmp_path / "alone", identity={**IDENTITY, "shots": None})
+    assert point(tmp_path / "alone", "settings").said == "shots of sample 1 is not known"
 
 
 def test_settings_that_nobody_wrote_down_are_not_the_same(tmp_path: Path) -> None:
@@ -108,8 +168,12 @@ def probed(where: journal.Place, replies: list[list[str | None]]) -> None:
          "a different text may be chance"),
         (["aa-", "bb-", "cc-"], HOLDS,
          "3 of 3 prompts always the same (6 replies): a different text is a difference (3 requests failed)"),
-        (["aaa", "b--", "ccc"], HOLDS,
-         "2 of 2 prompts always the same (7 replies): a different text is a difference (2 requests failed)"),
+        (["aaa", "b--", "ccc"], UNKNOWN,
+         "2 of 3 prompts always the same (7 replies), but only 2 of 3 have two replies in every sample: "
+         "whether the others are is not known (2 requests failed)"),
+        (["aaa", "b--", "ccd"], FAILS,
+         "3 prompts asked 3 times gave 4 different replies, 1 of 2 always the same: "
+         "a different text may be chance (2 requests failed)"),
         (["a--", "b--", "---"], UNKNOWN,
          "no prompt of the probe has two replies to compare (7 requests failed)"),
     ],
@@ -138,10 +202,30 @@ def test_a_server_that_was_not_probed_is_told(tmp_path: Path) -> None:
     assert (point(tmp_path, "probe").verdict, point(tmp_path, "probe").said) == (
         UNKNOWN, "the server was not probed",
     )  # fmt: skip
-    (where.folder / "probe.json").write_text("{", encoding="utf-8")
+    probed(where, [])
     assert point(tmp_path, "probe").verdict is UNKNOWN
     asks(tmp_path)
     assert point(tmp_path, "probe").verdict is NOT_ASKED
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        (None, "2 of 2 prompts always the same (4 replies), but only 1 of 2 samples were probed"),
+        ([["a", "a"]], "2 of 2 prompts always the same (6 replies), but only 1 of 2 have two replies"),
+        ([["a", "a"], ["b", None]], "2 of 2 prompts always the same (7 replies), but only 1 of 2 have two"),
+    ],
+)
+def test_one_sample_does_not_speak_for_all(
+    second: list[list[str | None]] | None, said: str, tmp_path: Path
+) -> None:
+    """Alike where it was looked at; the other sample's server may be another."""
+    probed(sample(tmp_path, number=1), [["a", "a"], ["b", "b"]])
+    where = sample(tmp_path, number=2)
+    if second is not None:
+        probed(where, second)
+    found = point(tmp_path, "probe")
+    assert (found.verdict, found.said[: len(said)]) == (UNKNOWN, said)
 
 
 def test_flips_are_counted_over_all_pairs_of_samples(tmp_path: Path) -> None:
@@ -177,8 +261,11 @@ def test_one_sample_has_no_flip_rate(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("{", "campaign.json is no campaign: JSONDecodeError"),
-        ("[]", "campaign.json is no campaign: TypeError"),
+        ("{", "campaign.json is no JSON, allowed is the file as the harness wrote it"),
+        ("[" * 100_000, "campaign.json is no JSON, allowed is the file as the harness wrote it"),
+        ("[]", "campaign.json is no campaign: campaign is no table"),
+        ('{"campaign": 5}', "campaign.json is no campaign: campaign is no table"),
+        ('{"campaign": {}, "file": 5}', "campaign.json is no campaign: "),
         ('{"campaign": {"name": "x", "base": "a", "legs": {}}, "file": ""}', "is no campaign: legs is {}"),
     ],
 )
@@ -189,4 +276,8 @@ def test_a_campaign_that_cannot_be_read_asks_nothing_silently(
     sample(tmp_path)
     (tmp_path / "campaign.json").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=sentence):
+        certifying.certify(tmp_path)
+    (tmp_path / "campaign.json").unlink()
+    (tmp_path / "campaign.json").mkdir()
+    with pytest.raises(InputError, match=r"campaign\.json cannot be read: is a directory"):
         certifying.certify(tmp_path)

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 
 from harness import cli, exits
+from harness.exits import InputError
+from harness.legs import journal, pooling
 from harness.legs.certify.certificate import Verdict
+from harness.legs.certify.certifying import certify
 from harness.legs.pool import pooled
 from harness.legs.pool.words import Word
 from suites.self.legs_folders import IDENTITY, answers, asks, failed, point, record, sample
@@ -119,8 +122,10 @@ def test_every_kind_of_absence_carries_the_caveat() -> None:
     said = {one.between.other: (one.word, one.said) for one in found.judged if one.between.which == "strict"}
     assert said["near"][0] is Word.EQUIVALENT
     assert said["near"][1].endswith("; but blind")
-    assert said["same"][0] is Word.UNSEEN
-    assert said["same"][1].endswith("; but blind")
+    assert said["same"][0] is Word.EQUIVALENT
+    assert said["same"][1].endswith("no question of 2000 was answered differently; but blind")
+    few = pooled.pool(table({"a": [[1] * 40], "b": [[1] * 40]}), base="a", margin=0.05, caveat="blind")
+    assert [(one.word, one.said.endswith("; but blind")) for one in few.judged] == [(Word.UNSEEN, True)] * 2
     assert (said["far"][0], "blind" in said["far"][1]) == (Word.WORSE, False)
 
 
@@ -158,6 +163,35 @@ def test_pooling_refuses_what_is_not_measured(tmp_path: Path, capsys: pytest.Cap
     assert f"b against a, strict: not measured: leg b: {reason}" in out
     assert f"b is not measured: {reason}" in out
     assert "bad (known bad) is not measured: sample 1 has 1 failed request" in out
+
+
+def test_a_known_bad_leg_is_no_base(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It would be held against itself, and every other leg would be better."""
+    code, _, said = run(capsys, "pool", str(world(tmp_path, WORSE)), "--base", "bad")
+    assert (code, said.count("\n")) == (exits.USAGE, 1)
+    assert "base is 'bad', a known-bad leg, allowed are a, b" in said
+    with pytest.raises(InputError, match="base is 'bad', a known-bad leg, allowed are a, b"):
+        certify(tmp_path, base="bad")
+    certificates = certify(tmp_path)
+    with pytest.raises(InputError, match="base is 'bad', a known-bad leg, allowed are a, b"):
+        pooling.pool(tmp_path, journal.table(tmp_path), certificates, base="bad")
+
+
+def test_a_leg_with_fewer_samples_says_so_wherever_it_is_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of the base and of the other, in each sentence; a leg that has them all is not named."""
+    asks(tmp_path, {"a": {}, "b": {}, "c": {}}, repeats=2)
+    for leg, numbers in {"a": (1, 2), "b": (1,), "c": (1, 2)}.items():
+        for number in numbers:
+            sample(tmp_path, leg, number, records=answers(RIGHT))
+    code, out, _ = run(capsys, "pool", str(tmp_path))
+    assert code == exits.AGREE
+    said = [line for line in out.splitlines() if " against a, " in line]
+    few = [line.endswith("; leg b has 1 of 2 samples") for line in said]
+    assert few == [line.startswith("b") for line in said] == [True, True, False, False]
+    _, out, _ = run(capsys, "pool", str(tmp_path), "--base", "b")
+    assert out.count("; leg b has 1 of 2 samples") == 4
 
 
 def test_without_an_answer_of_the_base_leg_nothing_is_compared(

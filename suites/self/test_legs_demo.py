@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import importlib.util
 import json
+import math
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,9 +19,9 @@ from aiohttp.test_utils import TestClient, TestServer
 from harness.cli import main
 from harness.exits import CannotRun
 from harness.legs import campaign
-from harness.legs.demo import campaign_text, convert, problems, server
+from harness.legs.demo import campaign_text, convert, llama, problems, server
 from harness.legs.demo.batching import Batcher, Request, cut
-from harness.legs.demo.index import KINDS, Index
+from harness.legs.demo.index import KINDS, Index, largest
 from harness.legs.demo.served import Store
 from oracles import eightbit
 from oracles.formats import E2M1, E4M3FN, PRODUCTION, decode, decode_e8m0, quantise
@@ -44,17 +45,21 @@ def test_problems_are_the_same_for_a_seed_and_no_test_question_is_a_training_que
         assert said.split(" has ")[1].startswith(result)
 
 
+def held(kind: str, x: torch.Tensor, rule: eightbit.ScaleRule) -> torch.Tensor:
+    """Values of ``x`` [..., D] by their codes and scales; broken: neighbours' codes exchanged."""
+    if kind == "fp8":
+        codes, scale = eightbit.quantise(x, E4M3FN, rule, power_of_two=True)
+        return decode(E4M3FN, codes) * scale.unsqueeze(-1)
+    codes, byte = quantise(x, PRODUCTION)
+    if kind == "broken":
+        codes = codes.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+    return decode(E2M1, codes) * decode_e8m0(byte).repeat_interleave(32, -1)
+
+
 def scores(kind: str, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
     """The definition, one head after the other: float32 [W] of ``q`` [H, D] and ``k`` [W, D]."""
 
-    def held(x: torch.Tensor, rule: eightbit.ScaleRule) -> torch.Tensor:
-        if kind == "fp8":
-            codes, scale = eightbit.quantise(x, E4M3FN, rule, power_of_two=True)
-            return decode(E4M3FN, codes) * scale.unsqueeze(-1)
-        codes, byte = quantise(x, PRODUCTION)
-        return decode(E2M1, codes) * decode_e8m0(byte).repeat_interleave(32, -1)
-
-    asked, kept = held(q, eightbit.QUERY), held(k, eightbit.KEY)
+    asked, kept = held(kind, q, eightbit.QUERY), held(kind, k, eightbit.KEY)
     return torch.stack([(kept @ head).relu() for head in asked]).sum(0)
 
 
@@ -75,6 +80,34 @@ def test_the_index_selects_what_the_oracle_selects_from_its_formats(kind: str) -
         assert bool(check_selection(padded, wanted).ok.all())
 
 
+@pytest.mark.parametrize("kind", ["fp8", "fp4", "broken"])
+def test_values_are_those_of_the_oracles_formats(kind: str) -> None:
+    """Bit for bit: random rows over many scales, rows of midpoints and of zeros, and a lone large one."""
+    draw = torch.Generator().manual_seed(7)
+    scales = torch.exp2(torch.randint(-20, 20, (3000, 1), generator=draw).float())
+    middle = torch.tensor([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.0]).repeat(8)
+    rows = torch.cat((
+        torch.randn(3000, 64, generator=draw) * scales,
+        torch.stack((middle, -middle, middle * 2.0**-130, torch.zeros(64))),
+        torch.arange(1, 65).float()[None] * torch.randint(1, 449, (500, 1), generator=draw) / 64,
+    ))  # fmt: skip
+    rows[-1, 5] = 1e30
+    index = Index(kind, 8)
+    assert torch.equal(index.queries(rows), held("fp4" if kind == "broken" else kind, rows, eightbit.QUERY))
+    assert torch.equal(index.keys(rows), held(kind, rows, eightbit.KEY))
+
+
+@pytest.mark.parametrize("count", [1, 7, 39])
+def test_the_largest_are_those_of_torch_ties_and_all(count: int) -> None:
+    """Few values, so most rows have several at the cut; unseen keys are -1."""
+    draw = torch.Generator().manual_seed(11)
+    scores = torch.randint(0, 6, (2, 30, 40), generator=draw).float()
+    scores[torch.rand(scores.shape, generator=draw) < 0.2] = -1.0
+    best = scores.topk(count, dim=-1, sorted=False).indices
+    wanted = torch.zeros(scores.shape, dtype=torch.bool).scatter(-1, best, True) & (scores >= 0)
+    assert torch.equal(largest(scores, count) & (scores >= 0), wanted)
+
+
 def test_the_broken_index_selects_other_keys() -> None:
     draw = torch.Generator().manual_seed(3)
     q, k = torch.randn(1, 1, 3, 1, 64, generator=draw), torch.randn(1, 1, 200, 64, generator=draw)
@@ -89,7 +122,7 @@ def test_the_broken_index_selects_other_keys() -> None:
 
 def attended(store: Store, slot: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
     store.first = slot
-    found, _ = store.attend(SimpleNamespace(layer_idx=0), q, k, v, None, scaling=0.125)
+    found = store.attend(0, q, k, v)
     for one in range(slot, slot + q.shape[0]):
         store.lengths[one] += q.shape[2]
     return found
@@ -120,6 +153,80 @@ def test_a_step_attends_to_its_own_sequence_and_to_nothing_left_in_its_slot() ->
     short = attended(Store(Index("fp4", 12), 1, 2, 64, 1, 64), 0, *other)
     torch.testing.assert_close(together[0, 0], short[0, 19])
     torch.testing.assert_close(last[0, 0], alone[0, 29])
+
+
+def tiny(draw: torch.Generator, shape: llama.Shape) -> dict[str, torch.Tensor]:
+    """Weights of a model of 3 query heads on 1 key head of 8 columns, vocabulary 11."""
+
+    def random(*size: int) -> torch.Tensor:
+        return torch.randn(*size, generator=draw) / 4
+
+    columns = shape.heads * shape.size
+    made = {"embed": random(11, columns), "norm": 1 + random(columns)}
+    for layer in range(shape.layers):
+        made[f"{layer}.qkv"] = random((shape.heads + 2 * shape.groups) * shape.size, columns)
+        made[f"{layer}.out"] = random(columns, columns)
+        made[f"{layer}.gate_up"], made[f"{layer}.down"] = random(2 * 40, columns), random(columns, 40)
+        made[f"{layer}.norms"] = 1 + random(2, columns)
+    return made
+
+
+def rotation(position: int, size: int, theta: float) -> torch.Tensor:
+    """Matrix [size, size] that turns columns i and i + size / 2 by position / theta^(2 i / size)."""
+    half, made = size // 2, torch.zeros(size, size, dtype=torch.float64)
+    for i in range(half):
+        angle = position / theta ** (2 * i / size)
+        made[i, i] = made[i + half, i + half] = math.cos(angle)
+        made[i, i + half], made[i + half, i] = -math.sin(angle), math.sin(angle)
+    return made
+
+
+def defined(weights: dict[str, torch.Tensor], shape: llama.Shape, tokens: list[int]) -> torch.Tensor:
+    """Logits by the definition, float64: one row, one head, one position after the other."""
+    at = {name: value.double() for name, value in weights.items()}
+
+    def normed(row: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+        return row / (row.square().mean() + shape.eps).sqrt() * scale
+
+    rows, size = [at["embed"][one] for one in tokens], shape.size
+    for layer in range(shape.layers):
+        mixed = [(at[f"{layer}.qkv"] @ normed(row, at[f"{layer}.norms"][0])).view(-1, size) for row in rows]
+        turns = [rotation(place, size, shape.theta) for place in range(len(rows))]
+        keys = [turn @ one[shape.heads] for turn, one in zip(turns, mixed, strict=True)]
+        for place, turn in enumerate(turns):
+            heads = []
+            for head in range(shape.heads):
+                asked = turn @ mixed[place][head]
+                weight = torch.stack([asked @ key / math.sqrt(size) for key in keys[: place + 1]]).softmax(0)
+                heads.append(sum(w * one[-1] for w, one in zip(weight, mixed[: place + 1], strict=True)))
+            rows[place] = rows[place] + at[f"{layer}.out"] @ torch.cat(heads)
+        for place, row in enumerate(rows):
+            gate, up = (at[f"{layer}.gate_up"] @ normed(row, at[f"{layer}.norms"][1])).chunk(2)
+            rows[place] = row + at[f"{layer}.down"] @ (gate * gate.sigmoid() * up)
+    return at["embed"] @ normed(rows[-1], at["norm"])
+
+
+def test_the_model_is_the_one_that_its_definition_describes(tmp_path: Path) -> None:
+    """Written, read again and run at once and token by token, with an index that selects everything."""
+    shape = llama.Shape(layers=2, heads=3, groups=1, size=32, theta=100.0, eps=1e-5, end=0)
+    weights = tiny(torch.Generator().manual_seed(9), shape)
+    llama.save(shape, weights, tmp_path)
+    tokens = [3, 1, 4, 1, 5, 9, 2, 6]
+    for first in (len(tokens), 5):
+        model = llama.Llama(tmp_path)
+        store = Store(Index("fp4", 64), shape.layers, shape.groups, shape.size, 1, 64)
+        pieces = [tokens[:first], *([one] for one in tokens[first:])]
+        for piece in pieces:
+            places = torch.arange(len(piece))[None] + store.lengths[0]
+            found = model.logits(torch.tensor([piece]), places, store.attend)
+            store.lengths[0] += len(piece)
+        torch.testing.assert_close(found[0].double(), defined(weights, shape, tokens), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_that_turn_together_are_neighbours_in_the_file_and_halves_here() -> None:
+    """Rows 0 1 2 3 of a head are turned as (0, 1) and (2, 3) there, and as (0, 2) and (1, 3) here."""
+    rows = torch.arange(8.0).unsqueeze(1)
+    assert convert.halves(rows, 2).flatten().tolist() == [0, 2, 1, 3, 4, 6, 5, 7]
 
 
 class Counting:

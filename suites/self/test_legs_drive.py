@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import cli
 from harness.exits import CannotRun, InputError
 from harness.legs import campaign, drive, journal, order
+from harness.legs.certify import certifying
+from harness.legs.certify.certificate import Point, Verdict
 from suites.self.legs_world import N, Told, asked, driven, process, records
 from suites.self.stub_server import Script, Stub
 
@@ -60,6 +64,13 @@ def test_right_answers_are_right_and_complete(tmp_path: Path) -> None:
         ({"finish_reason": None}, "answered", None, 0, True),
         ({"choices": 2}, "failed", "2 choices where 1 was asked for", 2, None),
         ({"usage": "absent"}, "answered", None, 0, True),
+        ({"text": " 205\ud83d"}, "failed", "half of a surrogate pair", 2, None),
+        ({"raw": "[" * 100_000}, "failed", "nested too deep to be read", 2, None),
+        ({"raw": '"\\ud83d"'}, "failed", "has no choices: '\\ud83d'", 2, None),
+        ({"raw": '{"choices": ' + "[" * 400 + "]" * 400 + "}"}, "failed", "choice has no text", 2, None),
+        ({"finish_reason": ["stop"]}, "failed", "finish_reason is ['stop']", 2, None),
+        ({"usage": {"prompt_tokens": 10**400}}, "answered", None, 0, True),
+        ({"status": 500, "raw": "\ufffe\u2028" * 900}, "failed", "HTTP 500", 2, None),
     ],
 )
 def test_verdict_of_a_behaviour(
@@ -198,6 +209,117 @@ def test_order_turns_round() -> None:
     assert order.samples(["a", "b"], 2, "abba") == [("a", 1), ("b", 1), ("b", 2), ("a", 2)]
     assert order.samples(["a", "b"], 2, "abab") == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert order.samples(["a", "b"], 2, "blocks") == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
+
+
+def test_a_server_that_wants_a_login_gets_it_and_nothing_shows_it(tmp_path: Path) -> None:
+    """Health check and questions carry it; the folder, the message and the page have no trace of it."""
+    with Stub() as stub:
+        url = stub.url.replace("http://", "http://me:word@")
+        told = Told()
+        assert driven(tmp_path, asked(tmp_path, {"a": {"base_url": url}}), told) == {"a/1": "finished"}
+        expected = "Basic " + base64.b64encode(b"me:word").decode()
+        assert {headers["Authorization"] for headers in stub.headers} == {expected}
+    files = [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    assert len(files) >= 3
+    assert not [file for file in files if b"word" in file.read_bytes()]
+    assert cli.main(["legs", "report", str(tmp_path / "out"), "--html", str(tmp_path / "r.html")]) == 0
+    assert b"me:word" not in (tmp_path / "r.html").read_bytes()
+
+
+def test_a_folder_that_is_none_is_told_before_anything_starts(tmp_path: Path) -> None:
+    """A server would be started in it."""
+    leg = {"base_url": "http://127.0.0.1:9", "command": ["true"], "folder": "nope"}
+    with pytest.raises(InputError, match=r"legs\.a\.folder is 'nope', allowed is a folder that exists"):
+        drive.plan(asked(tmp_path, {"a": leg}), tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{}\n" * 9, "line 1 has no field"),
+        ("x\n", "line 1 is no JSON"),
+        ("[" * 100_000, "line 1 is no JSON"),
+        ("\udcff\n", "line 1 is no JSON"),
+        ("[1]\n", "line 1 is no JSON object"),
+        ("\n", "holds no row"),
+        ('{"question": "a"}\n' * 9, "task.data has no questions of task gsm8k: 'answer' is undefined"),
+        ('{"question": "a", "answer": null}\n' * 9, "line 1 has no answer"),
+        ('{"question": "a", "answer": "b"}\n{"question": "a"}\n', "line 2 has no answer"),
+        ('{"question": "a", "answer": "b"}\n{"question": 1, "answer": "b"}\n', "not of one kind"),
+        ('{"question": "\\ud83d", "answer": "b"}\n', "not of one kind"),
+    ],
+)
+@pytest.mark.parametrize("name", ["test.jsonl", "train.jsonl"])
+def test_data_that_are_none_of_the_task_are_told(name: str, text: str, sentence: str, tmp_path: Path) -> None:
+    """One sentence with file and line: a row without an answer would be asked, and scored, as None."""
+    found = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:9"}})
+    (tmp_path / "data" / name).write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(InputError) as refused:
+        drive.plan(found, tmp_path / "out")
+    assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "5", "", "[" * 100_000, '{"started": 5, "campaign": []}'])
+def test_a_run_writes_a_campaign_anew_where_none_can_be_read(text: str, tmp_path: Path) -> None:
+    """What lies under its name and is no campaign does not end a run."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / drive.CAMPAIGN).write_text(text, encoding="utf-8")
+    with Stub() as stub:
+        driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}))
+    assert certifying.certify(tmp_path / "out")["a"].leg == "a"
+
+
+def external(folder: Path, stub: Stub, **leg: Any) -> campaign.Campaign:
+    """A server that runs already and logs to ``server.txt``: one required line, one forbidden."""
+    more = {"base_url": stub.url, "log": "server.txt", "required": ["index fp4"], "forbidden": ["fallback"]}
+    return asked(folder, {"a": {**more, "acceptance": "length ([0-9.]+)", **leg}})
+
+
+def path_of(folder: Path) -> Point:
+    found = certifying.certify(folder / "out")["a"].points
+    return next(one for one in found if one.name == "path")
+
+
+def test_what_a_running_server_said_at_its_start_counts(tmp_path: Path) -> None:
+    """Its path is told once, before any sample; a fallback of that time is as forbidden as a later one."""
+    log = tmp_path / "server.txt"
+    log.write_text("index fp4\nlength 9.0\n", encoding="utf-8")
+    with Stub(Script(asked=str(log))) as stub:
+        driven(tmp_path, external(tmp_path, stub))
+        assert path_of(tmp_path).verdict is Verdict.HOLDS
+        assert journal.place(tmp_path / "out", "a", 1).manifest()["acceptance"] is None
+    second = tmp_path / "second"
+    second.mkdir()
+    (second / "server.txt").write_text("index fp4\nfallback\n", encoding="utf-8")
+    with Stub(Script(asked=str(second / "server.txt"))) as stub:
+        driven(second, external(second, stub))
+    assert path_of(second).verdict is Verdict.FAILS
+
+
+def test_a_log_of_earlier_servers_is_looked_at_from_now_on_only_if_asked(tmp_path: Path) -> None:
+    """``log_from = "now"``: neither line of before counts, and nothing written is nothing known."""
+    (tmp_path / "server.txt").write_text("index fp4\nfallback\n", encoding="utf-8")
+    with Stub() as stub:
+        driven(tmp_path, external(tmp_path, stub, log_from="now"))
+    patterns = journal.place(tmp_path / "out", "a", 1).manifest()["patterns"]
+    assert (patterns["required"], patterns["forbidden"]) == ({"index fp4": 0}, {"fallback": 0})
+
+
+def test_what_a_server_said_between_two_attempts_counts(tmp_path: Path) -> None:
+    """A sample that is gone on with: the gap is a segment too, and no byte is in two."""
+    log = tmp_path / "server.txt"
+    log.write_text("index fp4\n", encoding="utf-8")
+    with Stub(Script(questions={THIRD: {"status": 500, "times": 3}})) as stub:
+        driven(tmp_path, external(tmp_path, stub))
+        with open(log, "a", encoding="utf-8") as stream:
+            stream.write("fallback\n")
+        driven(tmp_path, external(tmp_path, stub), retry_failed=True)
+    manifest = journal.place(tmp_path / "out", "a", 1).manifest()
+    segments = manifest["log_segments"]
+    assert [one.get("earlier", False) for one in segments] == [True, False, True, False]
+    assert [one["to"] for one in segments[:-1]] == [one["from"] for one in segments[1:]]
+    assert (segments[0]["from"], segments[2]["to"] - segments[2]["from"]) == (0, 9)
+    assert manifest["patterns"]["forbidden"] == {"fallback": 1}
 
 
 def test_shots_beyond_the_data_are_refused(tmp_path: Path) -> None:

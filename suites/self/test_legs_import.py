@@ -55,6 +55,7 @@ def run(folder: Path, rights: list[tuple[bool, bool]], *, shots: int = 20, salt:
     return folder
 
 
+BOTH_OF_0 = "".join(sample(0, which, "x", "18", True) for which in ("strict-match", "flexible-extract"))
 BOTH = [(True, True), (False, True), (False, False), (True, True)]
 
 
@@ -78,7 +79,7 @@ def test_both_filters_of_a_question_are_one_answer(tmp_path: Path) -> None:
 
 def test_an_empty_reply_is_not_an_answer(tmp_path: Path) -> None:
     """lm-eval scores a request that failed and an empty reply alike; both are told apart from answers."""
-    folder = run(tmp_path / "out", [])
+    folder = run(tmp_path / "out", [(False, False)])
     lines = [sample(0, which, "", "[invalid]", False) for which in ("strict-match", "flexible-extract")]
     (folder / "samples_gsm8k_2026-08-20.jsonl").write_text("".join(lines), encoding="utf-8")
     records, _ = journal.read(importing.import_run(folder, "a", tmp_path / "camp").samples)
@@ -104,9 +105,19 @@ def test_one_run_is_one_sample(tmp_path: Path) -> None:
         ("not json\n", "line 1 is no lm-eval sample"),
         (sample(0, "strict-match", "x", "", False).replace('[["x"]]', "[[null]]"), "question 0 has no reply"),
         ("", "holds no answer under strict-match or flexible-extract"),
+        (BOTH_OF_0 + sample(0, "strict-match", "x", "18", True, "other"),
+         "question 0 comes twice, with another prompt"),
+        (BOTH_OF_0 + sample(0, "strict-match", "y", "18", True), "comes twice, with another reply"),
+        (BOTH_OF_0 + sample(0, "strict-match", "x", "18", True), "question 0 comes twice under strict"),
+        (BOTH_OF_0.replace('[["x"]]', '[["x", "y"]]'), "question 0 has 2 replies, allowed is one"),
+        (BOTH_OF_0.replace('"doc_id": 0', '"doc_id": 0.5'), "doc_id is 0.5, allowed is a whole number"),
+        (BOTH_OF_0.replace("1.0}", "0.5}"), "question 0 has exact_match 0.5, allowed are 0 and 1"),
+        (BOTH_OF_0.replace('[["x"]]', '[["\\ud83d"]]'), "resps has half of a surrogate pair"),
+        (BOTH_OF_0.replace('"filter": "strict-match"', '"filter": []'), "filter is"),
+        ("[" * 100_000, "line 1 is no lm-eval sample: RecursionError"),
         (sample(0, "other", "x", "18", True), "holds no answer under strict-match or flexible-extract"),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_is_not_lm_evals_leaves_nothing(text: str, sentence: str, tmp_path: Path) -> None:
     """One sentence, and the campaign folder is as it was."""
     folder = run(tmp_path / "out", [])
@@ -156,8 +167,8 @@ def test_legs_that_differ_in_a_setting_are_not_compared(
     importing.import_run(run(tmp_path / "b", BOTH, salt="!"), "fp4", camp)
     importing.import_run(run(tmp_path / "c", BOTH, shots=5), "short", camp)
     of = {leg: [one for one in journal.places(camp) if one.leg == leg] for leg in ("fp8", "fp4", "short")}
-    assert comparable.differences(of["fp8"], of["fp4"]) == []
-    assert comparable.differences(of["fp8"], of["short"]) == [
+    assert comparable.differences(of["fp8"], of["fp4"])[0] == []
+    assert comparable.differences(of["fp8"], of["short"])[0] == [
         "the prompts differ (their hashes do)", "shots 5 against 20",
     ]  # fmt: skip
     line = ["legs", "pool", str(camp), "--base", "fp8", "--json", str(tmp_path / "pooled.json")]
@@ -184,6 +195,7 @@ def test_commands_refuse_bad_input_in_a_sentence(
         "legs pool camp --margin 0": "--margin is 0.0, allowed are points above 0 and below 100",
         "legs pool camp --margin nan": "--margin is nan",
         "legs pool absent": "absent is no folder",
+        "legs pool camp --write out/results_2026-08-20.json": "--write out/results_2026-08-20.json is not a",
         "legs pool out": "out holds no sample of a leg",
         "legs import absent --leg a --into camp": "absent does not exist",
         "legs import camp --leg a --into camp": "holds no samples_gsm8k_*.jsonl",
@@ -195,13 +207,91 @@ def test_commands_refuse_bad_input_in_a_sentence(
         assert said.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"config": []}', "the results have config that is no table"),
+        ('{"configs": {"gsm8k": 5}}', "the results have gsm8k that is no table"),
+        ('{"n-shot": [20]}', "the results have n-shot that is no table"),
+        (
+            '{"n-samples": {"gsm8k": {"effective": "4"}}}',
+            "has 4 questions, and the results beside it say '4'",
+        ),
+        ('{"n-samples": {"gsm8k": {"effective": 3}}}', "has 4 questions, and the results beside it say 3"),
+        ("[" * 100_000, "is no JSON"),
+        ("", "is no JSON"),
+    ],
+)
+def test_results_of_wrong_types_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    """Settings that cannot be read must not count as settings that nobody wrote down."""
+    folder = run(tmp_path / "out", BOTH)
+    (folder / "results_2026-08-20.json").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError) as refused:
+        importing.import_run(folder, "a", tmp_path / "camp")
+    assert sentence in str(refused.value)
+    assert journal.places(tmp_path / "camp") == []
+
+
+@pytest.mark.parametrize("leg", ["a" * 101, "a\nb", "../a", "a/b", "", "a b", ".a", "campaign.json", "a\0b"])
+def test_a_leg_has_the_name_of_one_folder(leg: str, tmp_path: Path) -> None:
+    """What a table would tear, or what would lie elsewhere, is refused before anything is written."""
+    with pytest.raises(InputError, match="allowed is a name of letters, digits"):
+        importing.import_run(run(tmp_path / "out", BOTH), leg, tmp_path / "camp")
+    assert not (tmp_path / "camp").exists()
+
+
+def test_what_lies_where_a_folder_should_is_told(tmp_path: Path) -> None:
+    """A file as target, a file with the leg's name, a folder with a samples file's name, another task's."""
+    out, file = run(tmp_path / "out", BOTH), tmp_path / "file"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match=r"--into .*file is not a directory"):
+        importing.import_run(out, "a", file)
+    (tmp_path / "camp").mkdir()
+    (tmp_path / "camp" / "a").write_text("", encoding="utf-8")
+    with pytest.raises(InputError, match=r"leg is 'a', allowed is a name that no file in .*camp has"):
+        importing.import_run(out, "a", tmp_path / "camp")
+    with pytest.raises(InputError, match=r"--task is '\*', allowed is the name of an lm-eval task"):
+        importing.import_run(out, "b", tmp_path / "camp", "*")
+    samples = out / "samples_gsm8k_2026-08-20.jsonl"
+    samples.rename(out / "samples_gsm8k_cot_2026-08-20.jsonl")
+    samples.mkdir()
+    with pytest.raises(InputError, match=r"holds no samples_gsm8k_\*"):
+        importing.import_run(out, "b", tmp_path / "camp")
+    with pytest.raises(InputError, match="is no file or folder"):
+        importing.import_run(Path("/dev/null"), "b", tmp_path / "camp")
+
+
+def test_the_newest_run_is_the_one_with_the_latest_date(tmp_path: Path) -> None:
+    """Not the one whose folder comes last."""
+    run(tmp_path / "out" / "z", BOTH)
+    newer = run(tmp_path / "out" / "a", BOTH, salt="!") / "samples_gsm8k_2026-08-20.jsonl"
+    newer.rename(newer.with_name("samples_gsm8k_2026-08-21.jsonl"))
+    where = importing.import_run(tmp_path / "out", "a", tmp_path / "camp")
+    assert where.manifest()["imported"] == "samples_gsm8k_2026-08-21.jsonl"
+
+
+def test_logins_of_past_runs_are_not_taken_over(tmp_path: Path) -> None:
+    """lm-eval writes its arguments down as they were given, in a text or a table."""
+    for number, given in enumerate((
+        "model=m,base_url=http://me:word@h/v1/completions,header=word",
+        {"model": "m", "base_url": "http://me:word@h/v1", "header": {"Authorization": "word"}},
+    )):  # fmt: skip
+        folder = run(tmp_path / str(number), BOTH, salt=str(number))
+        results = json.loads((folder / "results_2026-08-20.json").read_text(encoding="utf-8"))
+        results["config"]["model_args"] = given
+        (folder / "results_2026-08-20.json").write_text(json.dumps(results), encoding="utf-8")
+        where = importing.import_run(folder, "a", tmp_path / "camp")
+        text = (where.folder / "manifest.json").read_text(encoding="utf-8")
+        assert ("word" in text, "***@h/v1" in text) == (False, True)
+
+
 def test_another_model_is_another_setting(tmp_path: Path) -> None:
     """Its name is compared, the rest of what lm-eval was given for it is the server's address."""
     places = [importing.import_run(run(tmp_path / leg, BOTH, salt=leg), leg, tmp_path / "c") for leg in "ab"]
-    assert comparable.differences(places[:1], places[1:]) == []
+    assert "model" in comparable.differences(places[:1], places[1:])[1]  # nobody wrote it down
     for where, name in zip(places, "mn", strict=True):
         where.update(identity={**where.manifest()["identity"], "model_args": {"model": name}})
-    assert comparable.differences(places[:1], places[1:]) == ["model 'n' against 'm'"]
+    assert comparable.differences(places[:1], places[1:])[0] == ["model 'n' against 'm'"]
 
 
 def test_results_that_are_no_table_are_refused(tmp_path: Path) -> None:

@@ -55,3 +55,31 @@ def test_a_disk_that_refuses_is_told(more: int, tmp_path: Path, monkeypatch: pyt
         for _ in range(more * 1000):
             writer.add(RECORD)
         assert not more
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]", "5", "[" * 100_000, '{"identity": 5}', '{"status": []}', '{"expected": "6"}', '{"crashes": 5}',
+        '{"crashes": [1]}', '{"log_segments": [1]}',
+    ],
+)  # fmt: skip
+def test_a_manifest_of_wrong_types_is_that_of_a_sample_nobody_finished(text: str, tmp_path: Path) -> None:
+    """It is never read in part: a status of a file whose identity is damaged would be believed."""
+    where = journal.place(tmp_path, "a", 1)
+    where.folder.mkdir(parents=True)
+    (where.folder / journal.MANIFEST).write_text(text, encoding="utf-8")
+    assert where.manifest() == {"status": "running", "identity": {}}
+
+
+@pytest.mark.parametrize("line", ["[" * 100_000, '"x"', "5", '{"question": 5}'])
+def test_a_line_that_is_no_answer_is_passed_over(line: str, tmp_path: Path) -> None:
+    """It is counted as torn, and the others are read; so is one whose question is no number."""
+    where = journal.place(tmp_path, "a", 1)
+    with journal.Writer(where) as writer:
+        writer.add(RECORD)
+        writer.add({**RECORD, "question": "x"})
+    with open(where.samples, "a", encoding="utf-8") as stream:
+        stream.write(line + "\n")
+    records, torn = journal.read(where.samples)
+    assert ([record["question"] for record in records], torn) == ([1], 2)

@@ -140,14 +140,17 @@ def test_all_attempts_of_a_sample_are_counted(tmp_path: Path) -> None:
 
 
 def test_without_a_log_nobody_can_tell(tmp_path: Path) -> None:
-    """A leg that names none of a server that runs already; one that is named is read from where it was."""
+    """A leg that names none of a server that runs already; one that is named is read from its start, or from
+    where it was."""
     (tmp_path / "own.log").write_text("fallback of another day\n", encoding="utf-8")
     with Stub() as stub:
-        legs = {"a": {"base_url": stub.url}, "b": {"base_url": stub.url, "log": "own.log"}}
+        own = {"base_url": stub.url, "log": "own.log"}
+        legs = {"a": {"base_url": stub.url}, "b": {**own, "log_from": "now"}, "c": own}
         driven(tmp_path, asked(tmp_path, legs, certify={"forbidden": ["fallback"]}))
     nothing = {"required": {}, "forbidden": {"fallback": 0}}
     assert manifest(tmp_path)["patterns"] == {**nothing, "log": False}
     assert manifest(tmp_path, "b")["patterns"] == {**nothing, "log": True}
+    assert manifest(tmp_path, "c")["patterns"] == {"required": {}, "forbidden": {"fallback": 1}, "log": True}
     assert manifest(tmp_path)["acceptance"] is None
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
-from harness.legs.pool import answers, between, pooled, tables, words
+from harness.legs.pool import answers, between, bounded, melded, pooled, tables, words
 from harness.legs.pool.answers import Interval
 from harness.legs.pool.words import Word
 
@@ -91,92 +91,95 @@ def test_the_exact_test_is_mcnemars(gained: int, lost: int) -> None:
 
 
 def test_a_paired_difference_by_hand() -> None:
-    """Differences 1, -1, -1, 0, -1: mean, deviation over root n, t interval, and what could be seen."""
+    """Differences 1, -1, -1, 0, -1: mean, deviation over root n, exact interval, and what could be seen."""
     found = pair([[0, 1, 1, 1, 1]], [[1, 0, 0, 1, 0]], margin=0.1)
     change = np.array([1, -1, -1, 0, -1])
     error = change.std(ddof=1) / math.sqrt(5)
-    assert (found.gained, found.lost, found.difference) == (1, 3, -0.4)
+    assert (found.gained, found.lost, found.difference, found.alone) == (1, 3, -0.4, (0, 0))
     assert found.error == pytest.approx(error)
-    reach = stats.t.ppf(0.975, 4) * error
-    assert (found.interval.low, found.interval.high) == pytest.approx((-0.4 - reach, -0.4 + reach))
-    assert found.detectable == pytest.approx((1.959963984540054 + 0.8416212335729143) * error)
-    assert found.equivalence == between.equivalent_pairs(1, 3, 5, 0.1)
-    halves = np.array([0.5, -1, -0.5, 0, -1])
-    error, mean = halves.std(ddof=1) / math.sqrt(5), halves.mean()
-    one_sided = stats.t.sf((mean + 0.1) / error, 4), stats.t.cdf((mean - 0.1) / error, 4)
-    assert between.equivalent(halves, 0.1) == pytest.approx(max(one_sided))
+    assert (found.interval.low, found.interval.high) == bounded.limits(change, (-1, 1), answers.LEVEL)
+    reach = 1.959963984540054 + 0.8416212335729143
+    assert math.isnan(found.detectable)  # five lost questions are no loss by any test
+    many = pair([[0, 1, 1, 1, 1] * 80], [[1, 0, 0, 1, 0] * 80])
+    variance, loss = many.error**2 * 400, many.detectable
+    assert loss == pytest.approx(reach * math.sqrt((variance + loss - loss**2) / 400))
+    assert found.equivalence == max(bounded.at_most(change, -1, -0.1), bounded.at_least(change, 1, 0.1))
+    assert found.p == between.mcnemar(1, 3)
+    halves = pair([[0, 1, 1], [1, 1, 0]], [[1, 0, 1], [1, 1, 1]])
+    change = np.array([0.5, -0.5, 0.5])
+    both = bounded.at_most(change, -1, 0.0), bounded.at_least(change, 1, 0.0)
+    assert halves.p == min(1.0, 2 * min(both))
 
 
-@pytest.mark.parametrize(("gained", "lost", "count"), [(1, 3, 50), (0, 2, 300), (7, 5, 400), (30, 40, 1319)])
-def test_equivalence_of_counts_is_the_score_test(gained: int, lost: int, count: int) -> None:
-    """The score of the trinomial likelihood at its largest under the margin, found by search."""
-    margin, found = 0.01, []
-    for bound in (-margin, margin):
-        least = max(0.0, -bound) + 1e-12
-
-        def minus_likelihood(rate: float, bound: float = bound) -> float:
-            won, same = rate + bound, 1 - 2 * rate - bound
-            told = (gained, won), (lost, rate), (count - gained - lost, same)
-            return -sum(k * math.log(p) for k, p in told if k)
-
-        rate = optimize.minimize_scalar(
-            minus_likelihood,
-            bounds=(least, (1 - bound) / 2 - 1e-9),
-            method="bounded",
-            options={"xatol": 1e-13},
-        ).x
-        variance = count * (2 * rate + bound - bound**2)
-        found.append((gained - lost - count * bound) / math.sqrt(variance))
-    want = max(stats.norm.sf(found[0]), stats.norm.cdf(found[1]))
-    assert between.equivalent_pairs(gained, lost, count, margin) == pytest.approx(want, rel=2e-3)
-
-
-@pytest.mark.parametrize(
-    ("count", "lost", "gained"), [(275, 0.01, 0.0), (600, 0.01, 0.0), (1319, 0.01, 0.0), (1319, 0.02, 0.01)]
-)
-def test_few_changes_are_not_called_equivalent_too_often(count: int, lost: float, gained: float) -> None:
-    """At a true loss of the margin, exactly: every outcome with its probability."""
-    rate = 0.0
-    for down in range(int(stats.binom.ppf(1 - 1e-7, count, lost)) + 1):
-        for up in range(int(stats.binom.ppf(1 - 1e-7, count, gained)) + 1 if gained else 1):
-            if between.equivalent_pairs(up, down, count, lost - gained) < answers.LEVEL:
-                rate += stats.binom.pmf(down, count, lost) * stats.binom.pmf(
-                    up, count - down, gained / (1 - lost)
-                )
-    assert rate <= answers.LEVEL
+@pytest.mark.parametrize("count", [275, 1319])
+def test_what_could_be_seen_is_seen_where_few_questions_change(count: int) -> None:
+    """A leg that stays as it was, and one that loses as many whole questions as is said to be seen: the exact
+    test calls it worse in at least 4 of 5 samples, every number of lost questions with its probability."""
+    loss = pair([[1] * count], [[1] * count]).detectable
+    fewest = next(lost for lost in range(20) if between.mcnemar(0, lost) < answers.LEVEL)
+    assert fewest == between.FEWEST
+    assert stats.binom.sf(fewest - 1, count, loss) == pytest.approx(between.POWER)
 
 
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_total_loss_is_seen(samples: int) -> None:
-    """Every question lost leaves no error and no interval; it is no "no difference"."""
+    """Every question lost leaves no spread; it is no "no difference"."""
     found = pair([[1] * 20] * samples, [[0] * 20] * samples)
     word, said = words.judged(found)
     assert word is words.Word.WORSE
-    assert said.startswith(
-        "worse by 100.00 points (every question changed alike, so no interval, p = 1.9e-06)"
-    )
+    assert found.interval.high == pytest.approx(2 * (1 - 0.025 ** (1 / 20)) - 1)  # Clopper and Pearson's
+    assert said.startswith("worse by 100.00 points (95 % interval -100.00 to -66.31, p = 1.9e-06)")
 
 
 def test_counts_alone_are_compared_as_unpaired() -> None:
-    """Newcombe's interval from the two Wilson intervals, Fisher's test from the hypergeometric law."""
-    found = between.unpaired((9, 10), (5, 12), ("a", "b"), "strict", 0.0, NAN)
-    (l1, u1), (l2, u2) = ((i.low, i.high) for i in (answers.single(5, 12)[1], answers.single(9, 10)[1]))
-    p1, p2 = 5 / 12, 9 / 10
-    low = p1 - p2 - math.sqrt((p1 - l1) ** 2 + (u2 - p2) ** 2)
-    high = p1 - p2 + math.sqrt((u1 - p1) ** 2 + (p2 - l2) ** 2)
-    assert (found.interval.low, found.interval.high) == pytest.approx((low, high), rel=1e-9)
+    """Fisher's test from the hypergeometric law, an interval and an equivalence test of its kind."""
+    base, other = (9, 10), (5, 12)
+    found = between.unpaired(base, other, ("a", "b"), "strict", 0.6, NAN)
+    assert (found.interval.low, found.interval.high) == melded.limits(base, other, answers.LEVEL)
+    assert found.equivalence == max(melded.at_most(base, other, -0.6), melded.at_least(base, other, 0.6))
     chances = [stats.hypergeom.pmf(k, 22, 14, 12) for k in range(13)]
     assert found.p == pytest.approx(sum(p for p in chances if p <= chances[5] * (1 + 1e-7)))
     assert (found.paired, found.gained) == (False, None)
 
 
 def test_undefined_is_said_to_be_undefined() -> None:
-    """No variance, no questions, no margin: NaN and the word, never a number."""
-    same = pair([[1, 0, 1]], [[1, 0, 1]], margin=0.01)
-    assert (same.p, math.isnan(same.equivalence), same.interval.method) == (1.0, True, "undefined")
+    """No questions, no margin: NaN and the word, never a number."""
+    nothing = pair([[NAN, NAN]], [[1, 0]], margin=0.01)
+    assert all(map(math.isnan, (nothing.difference, nothing.error, nothing.detectable, nothing.equivalence)))
+    assert nothing.interval.method == "undefined"
+    assert math.isnan(pair([[1, 0, 1]], [[1, 0, 1]]).equivalence)
     assert math.isnan(between.unpaired((0, 0), (1, 2), ("a", "b"), "strict", 0.1, NAN).difference)
     assert words.points(NAN) == "undefined"
     assert between.unseen(59) == pytest.approx(0.0495, abs=1e-4)  # the rule of three
+
+
+@pytest.mark.parametrize(("count", "word"), [(298, Word.UNSEEN), (299, Word.EQUIVALENT)])
+def test_how_many_unchanged_questions_show_equivalence(count: int, word: Word) -> None:
+    """None of n lost leaves a loss of one point with a chance of 0.99^n: 5 % from 299 questions on."""
+    found = pair([[1] * count], [[1] * count], margin=0.01)
+    assert found.equivalence == pytest.approx(0.99**count, rel=1e-6)
+    judged, said = words.judged(found)
+    assert (judged, f"no question of {count} was answered differently" in said) == (word, True)
+
+
+def test_answers_beyond_right_and_wrong_are_refused() -> None:
+    """5 is no answer, nor is a half; it would raise an accuracy above 1."""
+    for value in (5, 0.5, -1):
+        with pytest.raises(ValueError, match=f"leg a has an answer of {value}, allowed are 0 and 1"):
+            answers.alone(table({"a": [[1, value]]}), "a", "strict")
+
+
+def test_an_accuracy_has_an_interval_within_0_and_1() -> None:
+    """Nearly all right in every sample: a t interval would end at 1.0073; all right: Clopper and Pearson."""
+    samples: list[list[float]] = [[1.0] * 39 + [0], [1.0] * 40, [1.0] * 40]
+    found = answers.alone(table({"a": samples}), "a", "strict").interval
+    assert 0.9 < found.low < 1 - 1 / 120 < found.high <= 1
+    whole = answers.alone(table({"a": [[1.0] * 40] * 3}), "a", "strict")
+    assert (whole.interval.low, whole.interval.high) == pytest.approx((0.025 ** (1 / 40), 1.0))
+    assert whole.error == 0
+    assert all(
+        0 <= end <= 1 for n in range(1, 30) for end in (lambda i: (i.low, i.high))(answers.single(n, n)[1])
+    )
 
 
 def verdict(difference: float, p: float, low: float, high: float, **more: float) -> tuple[Word, str]:
@@ -208,11 +211,12 @@ def test_words_say_no_more_than_the_tests() -> None:
 
 
 def test_every_small_outcome_gets_one_word() -> None:
-    """All pairs of three questions' answers, with and without a repeat: no exception, one sentence."""
-    for base, other in product(product((0, 1, NAN), repeat=3), repeat=2):
-        word, said = words.judged(pair([list(base)], [list(other)], margin=0.05))
+    """All pairs of two questions' answers, with and without a repeat: no exception, one sentence."""
+    for base, other in product(product((0, 1, NAN), repeat=2), repeat=2):
+        word, said = words.judged(pair([list(base)], [list(other)] * (1 + (base[0] == 1)), margin=0.05))
         assert word in Word
         assert "nan" not in said
+        assert "undefined" not in said
 
 
 def simulated(rng: np.random.Generator, questions: int, samples: int, shift: float) -> list[np.ndarray]:
@@ -230,15 +234,15 @@ def compared(one: np.ndarray, two: np.ndarray) -> between.Between:
 
 @pytest.mark.parametrize("samples", [1, 3])
 def test_intervals_cover_and_effects_are_not_invented(samples: int) -> None:
-    """400 campaigns without a difference: the interval misses, and an effect is called, at most as often as
+    """200 campaigns without a difference: the interval misses, and an effect is called, at most as often as
     a binomial with the nominal rate does in 1 of 10,000 such tests."""
     rng = np.random.default_rng(20261201)
     missed, called = 0, 0
-    for _ in range(400):
+    for _ in range(200):
         found = compared(*simulated(rng, 150, samples, 0.0))
         missed += not found.interval.low <= 0 <= found.interval.high
         called += words.judged(found)[0] in (Word.WORSE, Word.BETTER)
-    most = int(stats.binom.ppf(1 - 1e-4, 400, 0.05))
+    most = int(stats.binom.ppf(1 - 1e-4, 200, 0.05))
     assert missed <= most
     assert called <= most
 
@@ -251,27 +255,35 @@ def test_a_wilson_interval_covers() -> None:
     assert inside >= stats.binom.ppf(1e-4, 2000, 0.93)
 
 
-def test_equivalence_is_not_claimed_at_the_margin() -> None:
-    """With a true difference equal to the margin, equivalence is claimed at most at the nominal rate."""
-    rng = np.random.default_rng(7)
-    claimed = 0
-    for _ in range(300):
-        base = (rng.random(400) < 0.9).astype(float)
-        change = np.where(rng.random(400) < 0.05, 0.0, base) - base  # 4.5 points worse on average
-        claimed += between.equivalent_mean(change, 0.045) < answers.LEVEL
-    assert claimed <= stats.binom.ppf(1 - 1e-4, 300, 0.05)
-
-
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_real_loss_is_seen_at_the_stated_power(samples: int) -> None:
     """A loss as large as ``detectable`` says is called about as often as it says: 80 % (McNemar's exact
     test, with one sample, gives some of it away), within what 100 campaigns can tell."""
     rng, shift = np.random.default_rng(3), 0.0
     for _ in range(3):  # the error of a leg that loses is larger, so that the shift is found in steps
-        errors = [compared(*simulated(rng, 400, samples, shift)).error for _ in range(20)]
-        shift = -between.detectable(float(np.mean(errors)))
+        seen = [compared(*simulated(rng, 400, samples, shift)).detectable for _ in range(20)]
+        shift = -float(np.mean(seen))
     called = sum(words.significant(compared(*simulated(rng, 400, samples, shift))) for _ in range(100))
     assert called >= stats.binom.ppf(1e-3, 100, 0.80 if samples > 1 else 0.75)
+
+
+def test_what_shows_nothing_is_said_to_show_nothing() -> None:
+    """One question lost, or two legs of counts without a wrong answer: how much is not ruled out."""
+    word, said = words.judged(pair([[1]], [[0]], margin=0.01))
+    assert (word, said) == (
+        Word.UNSEEN, "nothing is shown: differences up to 100.00 points are not ruled out",
+    )  # fmt: skip
+    perfect = between.unpaired((40, 40), (40, 40), ("a", "b"), "strict", 0.01, NAN)
+    assert words.judged(perfect)[1] == "nothing is shown: differences up to 8.81 points are not ruled out"
+
+
+def test_questions_of_one_leg_alone_are_named() -> None:
+    """Only those that both have are compared, and the sentence says how many are left out."""
+    found = pair([[1, 1, 1, NAN]], [[NAN, 1, 0, 1]])
+    assert (found.compared, found.alone) == (2, (1, 1))
+    said = words.judged(found)[1]
+    assert said.endswith("; on the 2 questions that both have (1 only in a, 1 only in b)")
+    assert "both have" not in words.judged(pair([[1, 0]], [[1, 1]]))[1]
 
 
 def test_filters_that_disagree_are_listed() -> None:

@@ -1,8 +1,9 @@
 """Did every question get a whole answer? A failed request is no wrong answer, and a cut reply no answer.
 
-Contract: every sample is finished, has all its questions, no failed request, and no larger share of cut,
-empty or stopped replies than the campaign allows. Where neither a finish reason nor a token count was kept
-(past lm-eval runs), nobody can tell a whole reply from a cut one.
+Contract: every sample is finished, has all its questions and no other, no failed request, and no larger share
+of cut, empty or stopped replies than the campaign allows. Where neither a finish reason nor a token count was
+kept (past lm-eval runs), nobody can tell a whole reply from a cut one. Fewer samples than the campaign asks
+for are told, and each of them counts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 from harness.legs.certify.certificate import Point, Verdict
 from harness.legs.certify.measured import Leg, Sample, several
+from harness.legs.evaluation.replies import INVALID
 from harness.legs.journal import STATUSES
 
 NAME = "answers"
@@ -27,7 +29,7 @@ def point(leg: Leg) -> Point:
     """The point of ``leg``."""
     found = figures(leg)
     wrong = [text for sample in leg.samples for text in _wrong(leg, sample)]
-    more = _duplicates(found)
+    more = _fewer(found) + _duplicates(found)
     if wrong:
         return Point(NAME, Verdict.FAILS, "; ".join(wrong) + more, figures=found)
     untold = found["untold"]
@@ -43,6 +45,7 @@ def figures(leg: Leg) -> dict[str, Any]:
     questions, sample = max((_most_alike(one), one.number) for one in leg.samples)
     return {
         "samples": len(leg.samples),
+        "asked_samples": leg.asked.campaign.repeats if leg.asked.campaign else None,
         "expected": sum(one.expected for one in leg.samples),
         **{status: statuses[status] for status in STATUSES},
         "untold": sum(_untold(one) for one in leg.records),
@@ -58,7 +61,7 @@ def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
     statuses = Counter(str(one["status"]) for one in sample.records)
     if sample.status != "finished":
         yield f"sample {number} is {sample.status} ({count} of {sample.expected} questions)"
-    elif count < sample.expected or not count:
+    elif count != sample.expected or not count:
         yield f"sample {number} has {count} of {sample.expected} questions"
     if statuses["failed"]:
         yield f"sample {number} has {several(statuses['failed'], 'failed request')}"
@@ -70,8 +73,12 @@ def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
 
 
 def _untold(record: dict[str, Any]) -> bool:
-    """Whether nobody knows how an answered reply ended: it may have been cut."""
-    known = record["finish_reason"] is not None or record["completion_tokens"] is not None
+    """Whether nobody knows how an answered reply ended: it may have been cut.
+
+    A count of tokens tells it only of a reply with an answer; one without may have run to its limit.
+    """
+    nothing = INVALID == record["strict"] == record["flexible"]
+    known = record["finish_reason"] is not None or (record["completion_tokens"] is not None and not nothing)
     return record["status"] == "answered" and not known
 
 
@@ -79,6 +86,14 @@ def _most_alike(sample: Sample) -> int:
     """Questions that were given one and the same reply, for the reply with the most of them."""
     texts = Counter(str(one["reply"]).strip() for one in sample.records if one["reply"])
     return max(texts.values(), default=0)
+
+
+def _fewer(found: dict[str, Any]) -> str:
+    if found["asked_samples"] is None or found["samples"] >= found["asked_samples"]:
+        return ""
+    return (
+        f"; it has {found['samples']} of the {several(found['asked_samples'], 'sample')} that are asked for"
+    )
 
 
 def _duplicates(found: dict[str, Any]) -> str:

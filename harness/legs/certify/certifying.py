@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.legs import journal
+from harness.exits import InputError
+from harness.legs import journal, stored
 from harness.legs.campaign import Campaign
 from harness.legs.certify import answers, control, measured, path, prompts, repeats, settings, tokens
 from harness.legs.certify.certificate import Certificate, Point, Verdict
@@ -34,13 +35,18 @@ def certify(
 
     ``base``: the leg that settings are held against (default: the campaign's, else the first).
     ``index_topk`` replaces the campaign's. ``count`` counts the tokens of prompts of which the server told
-    none. Raises `InputError` for a ``campaign.json`` that is none.
+    none. Raises `InputError` for a base leg that is known to be bad, and for a folder that holds anything but
+    what was written there (`harness.legs.stored`).
     """
+    stored.check(directory)
     campaign = measured.campaign_of(directory)
     legs = measured.legs(directory, campaign, index_topk)
     if not legs:
         return {}
     base = base or (campaign.base if campaign else legs[0].name)
+    if campaign and base in campaign.legs and campaign.legs[base].known_bad:
+        good = [leg for leg, asked in campaign.legs.items() if not asked.known_bad]
+        raise InputError(f"base is {base!r}, a known-bad leg, allowed are {', '.join(good)}")
     table = journal.table(directory)
     against = next((leg for leg in legs if leg.name == base), None)
     counted = untold(legs, campaign, count) if count else {}

@@ -7,7 +7,6 @@ unreadable ``campaign.json`` is refused.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from harness.exits import InputError
-from harness.legs import drive, journal
+from harness.legs import drive, journal, stored
 from harness.legs.campaign import Campaign, Certify, sentences
 
 Record = dict[str, Any]
@@ -73,15 +72,15 @@ def campaign_of(directory: Path) -> Campaign | None:
     Raises `InputError` for a ``campaign.json`` that is none.
     """
     file = directory / drive.CAMPAIGN
-    if not file.is_file():
+    if not file.exists():
         return None
+    content = stored.read(file)
+    if not isinstance(content, dict) or not isinstance(content.get("campaign"), dict):
+        raise InputError(f"{file} is no campaign: campaign is no table")
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return Campaign.model_validate({**content["campaign"], "file": content["file"]})
+        return Campaign.model_validate({**content["campaign"], "file": content.get("file")})
     except ValidationError as error:
         raise InputError(f"{file} is no campaign: {next(sentences(error))}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is no campaign: {error!r}") from None
 
 
 def asked_of(campaign: Campaign | None, leg: str) -> Asked:

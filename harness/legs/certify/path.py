@@ -1,8 +1,9 @@
 """Was the intended path taken? Lines that the server's log must have, and lines that it must not.
 
 Contract: each required pattern is in the log of every sample, a forbidden one in none. The failure to fear
-is a forbidden line that was never looked for: without a log, or with an empty one, nobody can tell. Counts
-are those taken when the sample ended; patterns that the campaign asks only since then are counted anew.
+is a forbidden line that was never looked for: without a log, or where one attempt left nothing in it, nobody
+can tell. Counts are those taken when the sample ended; patterns that the campaign asks only since then, and
+the log of an attempt that was killed, are counted anew.
 """
 
 from __future__ import annotations
@@ -36,20 +37,23 @@ def point(leg: Leg) -> Point:
 
 
 def counts(leg: Leg, sample: Sample) -> dict[str, dict[str, int]] | None:
-    """``required`` and ``forbidden`` pattern to its lines in the sample's log; None where nobody can tell."""
-    segments = sample.manifest.get("log_segments")
-    if segments is not None and not _written(segments):
-        return None
+    """``required`` and ``forbidden`` pattern to its lines in the sample's log; None where nobody can tell.
+
+    A forbidden line that was seen is told though another part of the log cannot be read.
+    """
+    segments = sample.manifest.get("log_segments") or []
     patterns = sample.manifest.get("patterns") or {}
     asked = {"required": leg.asked.required, "forbidden": leg.asked.forbidden}
-    if any(not set(asked[kind]) <= set(patterns.get(kind) or ()) for kind in KINDS):
+    stored = all(set(asked[kind]) <= set(patterns.get(kind) or ()) for kind in KINDS)
+    if not stored or (segments and segments[-1]["to"] is None):  # what was written since then was not counted
         patterns = _again(leg, sample, segments)
     if not patterns.get("log"):
         return None
-    return {kind: {one: int(patterns[kind][one]) for one in asked[kind]} for kind in KINDS}
+    found = {kind: {one: int(patterns[kind][one]) for one in asked[kind]} for kind in KINDS}
+    return found if _written(leg, sample, segments) or any(found["forbidden"].values()) else None
 
 
-def _again(leg: Leg, sample: Sample, segments: Sequence[Mapping[str, Any]] | None) -> dict[str, Any]:
+def _again(leg: Leg, sample: Sample, segments: Sequence[logs.Segment]) -> dict[str, Any]:
     """The patterns of the campaign counted in the log as it is now."""
     campaign = leg.asked.campaign
     if campaign is None or leg.name not in campaign.legs or not segments:
@@ -57,9 +61,21 @@ def _again(leg: Leg, sample: Sample, segments: Sequence[Mapping[str, Any]] | Non
     return dict(logs.looked(campaign, sample.where, segments)["patterns"])
 
 
-def _written(segments: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the log has a byte of the sample; a segment that a kill left open may have."""
-    return any(one["to"] is None or one["to"] > one["from"] for one in segments)
+def _written(leg: Leg, sample: Sample, segments: Sequence[logs.Segment]) -> bool:
+    """Whether the log has a byte of every attempt; one that a kill left open ends where the next begins."""
+    if not segments:
+        return False
+    last, campaign = segments[-1]["to"], leg.asked.campaign
+    if last is None:
+        if campaign is None or leg.name not in campaign.legs:
+            return False
+        try:
+            last = logs.log_of(campaign, sample.where).stat().st_size
+        except OSError:
+            return False
+    ends = [*(following["from"] for following in segments[1:]), last]
+    ends = [end if one["to"] is None else one["to"] for one, end in zip(segments, ends, strict=True)]
+    return all(end > one["from"] for one, end in zip(segments, ends, strict=True))
 
 
 def _wrong(

@@ -33,13 +33,21 @@ def probe(leg: Leg) -> Point:
     had = [[digest for digest in one if digest is not None] for one in replies]
     figures = {
         "prompts": prompts,
+        "samples": len(leg.samples),
+        "probed": len(found),
         "asked": sum(map(len, replies)),
         "failed": sum(map(len, replies)) - sum(map(len, had)),
         "distinct": [len(set(one)) for one in had],
         "compared": sum(len(one) > 1 for one in had),
+        "repeated": sum(all(_had(one, at) > 1 for one in found) for at in range(prompts)),
         "same": sum(len(set(one)) == 1 and len(one) > 1 for one in had),
     }
     return _unbound(PROBED, *_power(figures), figures)
+
+
+def _had(hashes: list[list[str | None]], at: int) -> int:
+    """Replies that a sample has of prompt ``at``."""
+    return sum(digest is not None for one in hashes[at : at + 1] for digest in one)
 
 
 def _power(found: dict[str, Any]) -> tuple[Verdict, str]:
@@ -48,7 +56,11 @@ def _power(found: dict[str, Any]) -> tuple[Verdict, str]:
     if not compared:
         return Verdict.UNKNOWN, f"no prompt of the probe has two replies to compare{lost}"
     if same == compared:
-        said = f"{same} of {compared} prompts always the same ({found['asked'] - found['failed']} replies)"
+        had = found["asked"] - found["failed"]
+        said = f"{same} of {found['prompts']} prompts always the same ({had} replies)"
+        lacking = _lacking(found)
+        if lacking:
+            return Verdict.UNKNOWN, f"{said}, but {lacking}: whether the others are is not known{lost}"
         return Verdict.HOLDS, f"{said}: a different text is a difference{lost}"
     times = f"{found['asked'] / found['prompts']:g}"
     said = f"{found['prompts']} prompts asked {times} times gave {different} different replies"
@@ -60,13 +72,25 @@ def _power(found: dict[str, Any]) -> tuple[Verdict, str]:
     )
 
 
+def _lacking(found: dict[str, Any]) -> str:
+    """Of what there are no two replies to compare; empty where every sample has them of every prompt."""
+    if found["probed"] < found["samples"]:
+        return f"only {found['probed']} of {several(found['samples'], 'sample')} were probed"
+    if found["repeated"] < found["prompts"]:
+        return f"only {found['repeated']} of {found['prompts']} have two replies in every sample"
+    return ""
+
+
 def _replies(sample: Sample) -> list[list[str | None]] | None:
-    """Hashes of the replies to each prompt, None for one that was not had; None: not probed."""
-    try:
-        found = json.loads((sample.where.folder / PROBE).read_text(encoding="utf-8"))
-        return [list(hashes) for hashes in found["replies"]] or None
-    except (OSError, ValueError, KeyError, TypeError):
+    """Hashes of the replies to each prompt, None for one that was not had; None: not probed.
+
+    `harness.legs.stored` has checked what a probe's file holds.
+    """
+    file = sample.where.folder / PROBE
+    if not file.is_file():
         return None
+    replies: list[list[str | None]] = json.loads(file.read_text(encoding="utf-8"))["replies"]
+    return replies or None
 
 
 def flips(leg: Leg, table: pd.DataFrame) -> Point:

@@ -149,6 +149,7 @@ def _figure(figure: Figure, told: Report) -> Iterator[Remark]:
     if set(figure.given) != set(wanted):
         came = ", ".join(figure.given)
         raise ReportError(f"figure {figure.id} has from with {came}, allowed are {', '.join(wanted)}")
+    figures.check(figure.id, figure.given)
     exact = formula(figure.given, told.legs)
     follows = figure.shown.holds(exact)
     text = f"{figure.says}: {figure.shown.text}, and {figure.rule} gives {float(exact):.6g}"

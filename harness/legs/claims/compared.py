@@ -19,7 +19,7 @@ from harness.legs.claims.arithmetic import standard_errors
 from harness.legs.claims.reported import Claim, Report
 from harness.legs.claims.reproduce import Answer, Finding, claimed_counts
 from harness.legs.pool.answers import LEVEL, Interval, clustered, matrix, summed
-from harness.legs.pool.between import POWER, changes, detectable, equivalent_mean, paired
+from harness.legs.pool.between import POWER, changes, detectable, equivalent, paired
 from harness.legs.pool.words import points
 
 REACH = float(stats.norm.ppf(1 - LEVEL) + stats.norm.ppf(1 - (1 - POWER) / 2))
@@ -62,7 +62,7 @@ def _difference(
     apart = found.difference - value
     own = math.hypot(standard_errors(j[0], one.n)[0], standard_errors(k[0], two.n)[0])
     p = 2 * float(stats.norm.sf(abs(apart) / math.hypot(own, found.error))) if found.error > 0 else math.nan
-    equivalence = equivalent_mean(changes(base, other) - value, margin)
+    equivalence = equivalent(changes(base, other), margin, around=value)
     low, high = found.interval.low, found.interval.high
     resolved = (value < low or value > high) and p < level
     outside = math.isnan(band) or abs(apart) > band

@@ -53,12 +53,33 @@ def points(given: Mapping[str, Any], legs: Legs) -> Fraction:
 
 def combined(given: Mapping[str, Any], legs: Legs) -> Fraction:
     """Difference over the square root of the sum of squared standard errors (unpaired)."""
-    return Fraction(sigmas(*_pair(given, legs)))
+    pair = _pair(given, legs)
+    found = sigmas(*pair)
+    if math.isnan(found):
+        (k, n), (j, m) = pair
+        raise ReportError(f"figure needs an error of {k}/{n} and {j}/{m}, which have none")
+    return Fraction(found)
 
 
 def distinct(given: Mapping[str, Any], legs: Legs) -> Fraction:
     """Most different texts that prompts * runs answers can be."""
     return Fraction(given["prompts"] * given["runs"])
+
+
+TEXTS = ("first", "second", "filter")
+"""Keys of ``from`` that hold a name; all others hold whole numbers."""
+
+LARGEST = 10**12
+
+
+def check(name: str, given: Mapping[str, Any]) -> None:
+    """Raises `ReportError` where ``given`` of figure ``name`` holds what no rule can take."""
+    for key, value in given.items():
+        number = isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= LARGEST
+        if key in TEXTS and not isinstance(value, str):
+            raise ReportError(f"figure {name} has from.{key} {value!r}, allowed is a name")
+        if key not in TEXTS and not number:
+            raise ReportError(f"figure {name} has from.{key} {value!r}, allowed are 1 to {LARGEST}")
 
 
 RULES: Mapping[str, tuple[Callable[[Mapping[str, Any], Legs], Fraction], tuple[str, ...]]] = {
@@ -84,4 +105,6 @@ def _count(legs: Legs, name: str, which: str) -> tuple[int, int]:
     score = legs[name].scores.get(which)
     if score is None or score.k is None:
         raise ReportError(f"figure needs the {which} count of leg {name}, which is not given")
+    if not 0 <= score.k <= legs[name].n:
+        raise ReportError(f"figure needs the {which} count of leg {name}, which is {score.k}/{legs[name].n}")
     return score.k, legs[name].n

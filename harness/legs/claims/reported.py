@@ -116,7 +116,7 @@ def load(file: Path = FILE) -> Report:
         content = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ReportError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReportError(f"{file.name} is no TOML: {error}") from None
     unknown = set(content) - {"leg", "claim", "figure", "index_topk", "task"}
     if unknown:
@@ -167,6 +167,7 @@ def _leg(record: Any, number: int) -> Leg:
     name, n = found["id"], found.get("n", 0)
     if not 1 <= n <= LARGEST_N:
         raise ReportError(f"leg {name} has n {n}, allowed are 1 to {LARGEST_N}")
+    _check_counts(found)
     standing = found.get("standing", "")
     if standing not in STANDINGS:
         raise ReportError(f"leg {name} has standing {standing!r}, allowed are {', '.join(STANDINGS)}")
@@ -180,6 +181,19 @@ def _leg(record: Any, number: int) -> Leg:
     }
     as_said = {key: found[key] for key in AS_SAID if key in found}
     return Leg(name, n, found["source"], standing, scores, plus=plus, **as_said)
+
+
+def _check_counts(found: Mapping[str, Any]) -> None:
+    """Raises `ReportError` for a count that can be none."""
+    name = found["id"]
+    for entry, least in (("prompts", 1), ("shots", 0)):
+        if entry in found and not least <= found[entry] <= LARGEST_N:
+            raise ReportError(f"leg {name} has {entry} {found[entry]}, allowed are {least} to {LARGEST_N}")
+    for which, tokens in found.get("prompt_tokens", {}).items():
+        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
+            raise ReportError(
+                f"leg {name} has prompt_tokens.{which} {tokens!r}, allowed is a whole number of 0 or more"
+            )
 
 
 def _claim(record: Any, number: int, legs: Sequence[Leg]) -> Claim:

@@ -66,11 +66,11 @@ def overall(findings: Sequence[Finding]) -> Answer:
 
 
 def claimed_counts(leg: Leg, which: str, told: Report) -> list[int]:
-    """Counts that the report of ``leg`` leaves under ``which``; empty where none can be."""
+    """Counts that the report of ``leg`` leaves under ``which``; empty where none can be, or none is told."""
     score = leg.scores.get(which)
     if score is None:
-        plus, under = leg.plus[which], told.legs[leg.base]
-        if which not in under.scores:
+        plus, under = leg.plus[which], told.legs.get(leg.base)
+        if under is None or which not in under.scores:
             return []
         return audit.counts_above(leg.n, plus, under.scores[which].figure, under.n)
     possible = counts(score.figure, leg.n)
@@ -97,7 +97,7 @@ def of_counts(
     ``level``: what p of a difference must be below, which several filters share.
     """
     if not claimed:
-        return _undefined(measured, margin, f"the reported figure is no whole number over {n} questions")
+        return _undefined(measured, margin, f"the report leaves no count of right answers over {n} questions")
     if not measured.answered:
         return _undefined(measured, margin, "nothing was answered")
     nearest = min(claimed, key=lambda k: abs(k / n - measured.accuracy))

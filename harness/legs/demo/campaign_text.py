@@ -48,7 +48,7 @@ empty = {cut}
 stopped = {cut}
 probe = {probe}                   # prompts asked again and again: does the server repeat itself?
 probe_repeats = 2
-probe_tokens = 16
+probe_tokens = 8
 """
 
 LEG = """
@@ -88,9 +88,7 @@ class Shape:
     probe: int
 
 
-SMALL = Shape(
-    tuple(KINDS), "data", 12, 3, shots=3, topk=64, tokens=32, length=512, slots=8, cut=0.25, probe=2
-)
+SMALL = Shape(tuple(KINDS), "data", 8, 3, shots=3, topk=64, tokens=24, length=512, slots=8, cut=0.25, probe=1)
 """Problems of `harness.legs.demo.problems`."""
 
 GSM8K = Shape(("fp8",), "", 24, 1, shots=20, topk=2048, tokens=192, length=8192, slots=2, cut=0.5, probe=0)

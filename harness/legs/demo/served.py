@@ -1,4 +1,4 @@
-"""The served model: a Llama from transformers, whose attention goes through the miniature indexer.
+"""The served model: a Llama whose attention goes through the miniature indexer.
 
 Contract: sequences live in the slots 0 to n - 1 of one store, each with its length; a step takes one token a
 sequence and gives the next one, greedy. Keys are written to the store and to the index once, when they are
@@ -9,15 +9,14 @@ at or beyond a sequence's length is never visible.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from harness.legs.demo.index import Index
+from harness.legs.demo.llama import Llama
 
-NAME = "harness-indexed"
 ROWS = 512
 """Rows of a prompt that are attended for at a time."""
 
@@ -28,73 +27,73 @@ class Store:
     def __init__(self, index: Index, layers: int, heads: int, size: int, slots: int, length: int) -> None:
         self._index = index
         shape = layers, slots, heads, length, size
-        self._keys, self._values, self._marks = (torch.zeros(shape) for _ in range(3))
+        self._planes = [torch.zeros(shape) for _ in range(3)]
         self.lengths = [0] * slots
         self.first = 0
         """Slot of the first sequence of the batch that is computed just now."""
 
     def move(self, source: int, target: int) -> None:
         """Sequence ``source`` into slot ``target``."""
-        for plane in (self._keys, self._values, self._marks):
+        for plane in self._planes:
             plane[:, target].copy_(plane[:, source])
         self.lengths[target] = self.lengths[source]
 
-    def attend(
-        self, module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> tuple[Tensor, None]:
-        """transformers' attention function: query [B, Hq, T, D], key and value [B, H, T, D]; [B, T, Hq, D].
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Attention of new rows, which are written first: query [B, Hq, T, D], key and value [B, H, T, D] to
+        [B, T, Hq * D].
 
         T is 1, or B is 1 and all rows are new.
         """
-        layer, batch, rows = module.layer_idx, query.shape[0], query.shape[2]
+        batch, groups, rows = key.shape[:3]
         slots = slice(self.first, self.first + batch)
         starts = torch.tensor(self.lengths[slots])
-        marks = self._index.keys(key.contiguous())
-        for plane, new in ((self._keys, key), (self._values, value), (self._marks, marks)):
+        for plane, new in zip(self._planes, (key, value, self._index.keys(key)), strict=True):
             if rows == 1:
                 plane[layer, torch.arange(slots.start, slots.stop), :, starts] = new[:, :, 0]
             else:
                 plane[layer, slots, :, :rows] = new
-        width = int(starts.max()) + rows
-        keys, values, marks = (
-            plane[layer, slots, :, :width] for plane in (self._keys, self._values, self._marks)
-        )
-        asked = self._index.queries(query.contiguous()).unflatten(1, (key.shape[1], -1))
+        asked = query.unflatten(1, (groups, -1))  # [B, H, heads of a key head, T, D]
+        marked = self._index.queries(asked)
         parts = []
         for begin in range(0, rows, ROWS):
             some = slice(begin, min(begin + ROWS, rows))
             last = (starts.unsqueeze(1) + torch.arange(rows)[some])[:, None, :, None]
             width = int(last.max()) + 1
-            seen = torch.arange(width) <= last
-            seen = self._index.selected(asked[:, :, :, some], marks[:, :, :width], seen)
-            allowed = seen if seen.shape[1] == 1 else seen.repeat_interleave(asked.shape[2], dim=1)
-            parts.append(
-                scaled_dot_product_attention(
-                    query[:, :, some],
-                    keys[:, :, :width],
-                    values[:, :, :width],
-                    attn_mask=allowed,
-                    scale=options["scaling"],
-                    enable_gqa=True,
-                )
-            )
-        return torch.cat(parts, 2).transpose(1, 2), None
+            keys, values, marks = (plane[layer, slots, :, :width] for plane in self._planes)
+            seen = self._index.selected(marked[:, :, :, some], marks, torch.arange(width) <= last)
+            parts.append(attention(asked[:, :, :, some], keys, values, seen))
+        return torch.cat(parts, 3).flatten(1, 2).transpose(1, 2).flatten(2)
+
+
+def attention(query: Tensor, keys: Tensor, values: Tensor, seen: Tensor) -> Tensor:
+    """[B, G, H, T, D] of ``query`` [B, G, H, T, D] over ``keys`` and ``values`` [B, G, W, D], of which each
+    row attends to ``seen`` bool [B, G or 1, T, W].
+
+    Key heads are a batch of their own, so that neither keys nor mask are repeated for their query heads.
+    """
+    batch, groups, heads, rows = query.shape[:4]
+    width = keys.shape[2]
+    wide = batch * groups, heads, width, -1
+    mask = seen.expand(batch, groups, rows, width).flatten(0, 1).unsqueeze(1)
+    if rows == 1:  # the heads are the rows, over keys that are read once
+        query, wide = query.transpose(2, 3), (batch * groups, 1, width, -1)
+    found = scaled_dot_product_attention(
+        query.flatten(0, 1),
+        keys.flatten(0, 1).unsqueeze(1).expand(wide),
+        values.flatten(0, 1).unsqueeze(1).expand(wide),
+        attn_mask=mask.expand(-1, -1, query.shape[3], -1),
+    )
+    return found.reshape(batch, groups, heads, rows, -1)
 
 
 class Served:
     """A model that generates for up to ``slots`` sequences of up to ``length`` tokens."""
 
     def __init__(self, folder: Path, index: Index, slots: int, length: int) -> None:
-        from transformers import AttentionInterface, LlamaForCausalLM
-
-        self._model = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-        config = self._model.config
-        self._store = Store(
-            index, config.num_hidden_layers, config.num_key_value_heads, config.head_dim, slots, length
-        )
-        AttentionInterface.register(NAME, self._store.attend)
-        self._model.set_attn_implementation(NAME)
-        self.slots, self.length, self.end = slots, length, int(config.eos_token_id)
+        self._model = Llama(folder)
+        shape = self._model.shape
+        self._store = Store(index, shape.layers, shape.groups, shape.size, slots, length)
+        self.slots, self.length, self.end = slots, length, shape.end
 
     def begin(self, slot: int, tokens: list[int]) -> int:
         """A new sequence into ``slot``, the first free one; its first token."""
@@ -115,12 +114,7 @@ class Served:
         store, rows = self._store, len(tokens[0])
         store.first = first
         starts = torch.tensor(store.lengths[first : first + len(tokens)]).unsqueeze(1)
-        found = self._model(
-            input_ids=torch.tensor(tokens),
-            position_ids=starts + torch.arange(rows),
-            use_cache=False,
-            logits_to_keep=1,
-        )
+        logits = self._model.logits(torch.tensor(tokens), starts + torch.arange(rows), store.attend)
         for slot in range(first, first + len(tokens)):
             store.lengths[slot] += rows
-        return [int(one) for one in found.logits[:, -1].argmax(-1)]
+        return [int(one) for one in logits.argmax(-1)]

@@ -19,8 +19,17 @@ import aiohttp
 
 from harness.exits import CannotRun
 from harness.legs import campaign as asked
+from harness.legs import credentials
 from harness.legs.evaluation.library import LocalCompletionsAPI, register_model
-from harness.legs.evaluation.replies import Reply, Seen, ServerGone, Unusable, understand
+from harness.legs.evaluation.replies import (
+    Reply,
+    Seen,
+    ServerGone,
+    Unusable,
+    parsed,
+    printable,
+    understand,
+)
 
 LONGEST_WAIT = 60.0
 """Seconds between two tries at most."""
@@ -34,12 +43,16 @@ HOPELESS = frozenset({401, 403, 404, 405})
 
 @dataclass(frozen=True)
 class Server:
-    """Whom to ask. ``ended``: how the server ended, None while it runs. ``healthy``: does it answer?"""
+    """Whom to ask. ``ended``: how the server ended, None while it runs. ``healthy``: does it answer?
+
+    ``login``: name and password that it wants, empty for none.
+    """
 
     url: str
     model: str
     ended: Callable[[], str | None]
     healthy: Callable[[], bool]
+    login: str = ""
 
 
 @register_model("harness-completions")
@@ -69,6 +82,7 @@ class KeepingCompletions(LocalCompletionsAPI):  # type: ignore[misc, unused-igno
         self._server, self._client = server, client
         self._keep, self._kept = keep, kept
         self._seen = Seen()
+        self._headers = {**self.header, **credentials.header(server.login)}
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
         """Replies in the order of ``requests``; those not kept yet are asked.
@@ -141,21 +155,19 @@ class KeepingCompletions(LocalCompletionsAPI):  # type: ignore[misc, unused-igno
         """(reply of one try, whether another makes sense)."""
         status: int | None = None
         try:
-            async with session.post(self.base_url, json=payload, headers=self.header) as response:
+            async with session.post(self.base_url, json=payload, headers=self._headers) as response:
                 status = response.status
-                if status != 200:
-                    return self._refused(question, status, await response.text(errors="replace"))
-                body = await response.json(content_type=None)
-                return replace(understand(question, body, self._seen), http_status=status), True
+                content = await response.read()
+            if status != 200:
+                return self._refused(question, status, content.decode("utf-8", "replace"))
+            return replace(understand(question, parsed(content), self._seen), http_status=status), True
         except Unusable as error:
             said = str(error)
         except TimeoutError:
             said = f"no reply within {self._client.timeout:g} s"
-        except ValueError as error:
-            said = f"the reply is no JSON: {error}"
         except aiohttp.ClientError as error:
             said = f"{type(error).__name__}: {error}"
-        return Reply(question, None, http_status=status, error=said, failed=True), True
+        return Reply(question, None, http_status=status, error=printable(said), failed=True), True
 
     def _refused(self, question: int, status: int, text: str) -> tuple[Reply, bool]:
         said = f"HTTP {status}: {' '.join(text.split())[:300]}"

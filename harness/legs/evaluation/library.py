@@ -18,6 +18,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import datasets
+    from jinja2 import UndefinedError
     from lm_eval import evaluator, tasks
     from lm_eval.api.instance import Instance
     from lm_eval.api.registry import register_model
@@ -26,8 +27,8 @@ with warnings.catch_warnings():
     from lm_eval.tasks._yaml_loader import load_yaml
 
 __all__ = [
-    "ConfigurableTask", "Instance", "LocalCompletionsAPI", "TaskManager", "dataset", "evaluate", "load_yaml",
-    "register_model", "tasks_folder", "version",
+    "ConfigurableTask", "Instance", "LocalCompletionsAPI", "TaskManager", "UndefinedError", "dataset",
+    "evaluate", "load_yaml", "register_model", "tasks_folder", "version",
 ]  # fmt: skip
 
 for _name in ("lm_eval", "lm-eval", "datasets", "httpx", "httpcore", "filelock", "fsspec"):

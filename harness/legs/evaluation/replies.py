@@ -7,6 +7,7 @@ question, an aborted generation whose text ends in some number, a cut one that c
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,6 +61,28 @@ class Seen:
             raise Unusable(f"reply {identifier} came before, to question {other}")
 
 
+LARGEST = 10**9
+"""Tokens that a reply's usage is believed to count."""
+
+LONGEST = 500
+"""Letters that are kept of what went wrong."""
+
+
+def parsed(content: bytes) -> Any:
+    """The JSON of a body. Raises `Unusable` where it is none, or is nested deeper than can be read."""
+    try:
+        return json.loads(content)
+    except RecursionError:
+        raise Unusable("the reply is nested too deep to be read") from None
+    except ValueError as error:
+        raise Unusable(f"the reply is no JSON: {error}") from None
+
+
+def printable(text: str) -> str:
+    """``text`` as it can be written: cut at `LONGEST`, halves of surrogate pairs as their numbers."""
+    return text[:LONGEST].encode("utf-8", "backslashreplace").decode()
+
+
 def understand(question: int, body: Any, seen: Seen) -> Reply:
     """The reply in the JSON ``body`` of one request. Raises `Unusable`."""
     choices = body.get("choices") if isinstance(body, dict) else None
@@ -71,9 +94,11 @@ def understand(question: int, body: Any, seen: Seen) -> Reply:
     text = choice.get("text") if isinstance(choice, dict) else 0
     if text is not None and not isinstance(text, str):
         raise Unusable(f"the reply's choice has no text: {_short(choice)}")
+    if text is not None and not _is_unicode(text):
+        raise Unusable("the reply's text has half of a surrogate pair, so it is not whole")
     reason = choice.get("finish_reason")
     if reason is not None and reason not in STOPPED + CUT:
-        raise Unusable(f"finish_reason is {reason!r}, so the reply is not whole")
+        raise Unusable(f"finish_reason is {_short(reason)}, so the reply is not whole")
     seen.check(question, body.get("id"), text)
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
     return Reply(
@@ -103,11 +128,23 @@ def status(reply: Reply, strict: str, flexible: str, max_tokens: int) -> tuple[s
     return "answered", reply.error
 
 
+def _is_unicode(text: str) -> bool:
+    """Whether ``text`` can be written: JSON can name halves of surrogate pairs, which are no letters."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _count(usage: Mapping[str, Any], name: str) -> int | None:
     value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None
 
 
 def _short(body: Any) -> str:
-    text = str(body)
+    try:
+        text = repr(body)
+    except RecursionError:
+        return "nested too deep to be shown"
     return text if len(text) <= 200 else text[:200] + " ..."

@@ -24,6 +24,7 @@ from harness.legs.evaluation.library import (
     ConfigurableTask,
     Instance,
     TaskManager,
+    UndefinedError,
     dataset,
     load_yaml,
     tasks_folder,
@@ -44,7 +45,7 @@ class PreparedTask(ConfigurableTask):  # type: ignore[misc, unused-ignore]
         if self._folder is None:
             super().download(dataset_kwargs, **options)
         else:
-            self.dataset = {split: dataset(list(rows(self._folder / name))) for split, name in SPLITS.items()}
+            self.dataset = {split: split_of(self._folder / name) for split, name in SPLITS.items()}
 
     def build_all_requests(self, **options: Any) -> None:
         """Build all prompts the first time, and only forget the replies every other time."""
@@ -129,6 +130,10 @@ def load(settings: asked.Task, folder: Path | None) -> Prepared:
     config["generation_kwargs"] = {**config.get("generation_kwargs", {}), **generation(settings)}
     try:
         task = PreparedTask(config, folder)
+    except MISFITS as error:
+        if folder is None:
+            raise
+        raise InputError(_misfit(settings, error)) from None
     except (ConnectionError, OSError) as error:
         raise CannotRun(
             f"the data of task {settings.name} cannot be had "
@@ -137,12 +142,23 @@ def load(settings: asked.Task, folder: Path | None) -> Prepared:
     check(task, settings)
     task.set_config("num_fewshot", settings.shots)
     task.set_fewshot_seed(settings.fewshot_seed)
-    task.build_all_requests(limit=settings.limit, rank=0, world_size=1)
-    questions = tuple(
-        Question(int(one.doc_id), str(one.args[0]), str(task.doc_to_target(one.doc)))
-        for one in task.instances
-    )
+    try:
+        task.build_all_requests(limit=settings.limit, rank=0, world_size=1)
+        questions = tuple(
+            Question(int(one.doc_id), str(one.args[0]), str(task.doc_to_target(one.doc)))
+            for one in task.instances
+        )
+    except MISFITS as error:
+        raise InputError(_misfit(settings, error)) from None
     return Prepared(task, settings, questions, {int(one.doc_id): one for one in task.instances})
+
+
+MISFITS = (UndefinedError, LookupError, TypeError, ValueError)
+"""What lm-eval raises for rows that are not its task's."""
+
+
+def _misfit(settings: asked.Task, error: Exception) -> str:
+    return f"task.data has no questions of task {settings.name}: {error}"
 
 
 def generation(settings: asked.Task) -> dict[str, Any]:
@@ -196,20 +212,36 @@ def check(task: PreparedTask, settings: asked.Task) -> None:
         raise InputError(f"task.limit is {settings.limit}, allowed are 1 to {len(task.eval_docs)}")
 
 
-def rows(file: Path) -> Iterator[dict[str, Any]]:
-    """Rows of a JSONL file. Raises `InputError` for a line that is none."""
-    count = 0
-    with open(file, encoding="utf-8") as stream:
+def split_of(file: Path) -> Any:
+    """A split of the data, whose rows are alike: a field that a row lacks would be asked as None.
+
+    Raises `InputError`.
+    """
+    found = list(rows(file))
+    if not found:
+        raise InputError(f"{file} holds no row")
+    wanted = set(found[0][1])
+    for number, row in found:
+        lacking = sorted(name for name in wanted | set(row) if row.get(name) is None)
+        if lacking or not row:
+            raise InputError(f"{file} line {number} has no {lacking[0] if lacking else 'field'}")
+    try:
+        return dataset([row for _, row in found])
+    except (ValueError, TypeError, OverflowError) as error:
+        said = " ".join(str(error).split())[:200]
+        raise InputError(f"{file} has rows that are not of one kind: {said}") from None
+
+
+def rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(number of the line, row) of a JSONL file. Raises `InputError` for a line that is none."""
+    with open(file, "rb") as stream:
         for number, line in enumerate(stream, 1):
             if not line.strip():
                 continue
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise InputError(f"{file} line {number} is no JSON: {error}") from None
             if not isinstance(row, dict):
                 raise InputError(f"{file} line {number} is no JSON object")
-            count += 1
-            yield row
-    if not count:
-        raise InputError(f"{file} holds no row")
+            yield number, row

@@ -13,8 +13,9 @@ from itertools import combinations
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
+
+from harness.legs.pool import bounded
 
 LEVEL = 0.05
 """Level of every interval and test: 95 % intervals."""
@@ -26,7 +27,8 @@ FILTERS = {"strict": "strict_correct", "flexible": "flexible_correct"}
 def matrix(table: pd.DataFrame, leg: str, which: str) -> pd.DataFrame:
     """Answers float64 [questions, samples] of ``leg`` under filter ``which``; questions in order.
 
-    Raises ValueError when a question occurs twice in one sample: a sample is one pass over the set.
+    Raises ValueError when a question occurs twice in one sample: a sample is one pass over the set. Raises
+    it too for an answer that is neither right nor wrong.
     """
     rows = table[table["leg"] == leg]
     twice = rows.duplicated(["sample", "question"])
@@ -34,6 +36,9 @@ def matrix(table: pd.DataFrame, leg: str, which: str) -> pd.DataFrame:
         first = rows[twice].iloc[0]
         raise ValueError(f"leg {leg} has question {first['question']} twice in sample {first['sample']}")
     right = pd.to_numeric(rows[FILTERS[which]].astype("object"), errors="raise").astype("float64")
+    beyond = right.notna() & ~right.isin((0.0, 1.0))
+    if bool(beyond.any()):
+        raise ValueError(f"leg {leg} has an answer of {right[beyond].iloc[0]:g}, allowed are 0 and 1")
     frame = pd.DataFrame({"question": rows["question"], "sample": rows["sample"], "right": right})
     return frame.pivot(index="question", columns="sample", values="right").sort_index()
 
@@ -111,20 +116,20 @@ def single(right: int, answered: int) -> tuple[float, Interval]:
         return math.nan, Interval(math.nan, math.nan, "undefined")
     rate = right / answered
     low, high = proportion_confint(right, answered, alpha=LEVEL, method="wilson")
-    return math.sqrt(rate * (1 - rate) / answered), Interval(float(low), float(high), "Wilson")
+    bounds = max(0.0, float(low)), min(1.0, float(high))  # rounding can put them just outside
+    return math.sqrt(rate * (1 - rate) / answered), Interval(*bounds, "Wilson")
 
 
 def clustered(answers: pd.DataFrame) -> tuple[float, Interval]:
-    """(standard error, t interval) of the mean of the questions' means: clusters are questions."""
-    means = answers.mean(axis=1).dropna().to_numpy()
-    if len(means) < 2:
+    """(standard error, interval within 0 and 1) of the mean of the questions' means: clusters are questions.
+
+    For any matrix of numbers from 0 to 1; the error is NaN with a single question.
+    """
+    means = answers.mean(axis=1).dropna().to_numpy(dtype=np.float64)
+    if not len(means):
         return math.nan, Interval(math.nan, math.nan, "undefined")
-    error = float(means.std(ddof=1) / math.sqrt(len(means)))
-    if error == 0:  # every question is always right or always wrong: the data give no interval
-        return error, Interval(math.nan, math.nan, "undefined")
-    reach = float(stats.t.ppf(1 - LEVEL / 2, len(means) - 1)) * error
-    centre = float(means.mean())
-    return error, Interval(centre - reach, centre + reach, "clustered by question")
+    error = float(means.std(ddof=1) / math.sqrt(len(means))) if len(means) > 1 else math.nan
+    return error, Interval(*bounded.limits(means, (0.0, 1.0), LEVEL), "Gaffke, clustered by question")
 
 
 def flips(answers: pd.DataFrame) -> float:

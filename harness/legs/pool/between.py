@@ -2,6 +2,7 @@
 
 Paired, a question's answers over the samples of a leg become one mean, and the difference of the two
 means is what is analysed: questions are the clusters, repeats only make the means better known.
+Intervals and equivalence hold their level at every number of questions (`bounded`, `melded`).
 How it would fail silently: repeats taken as further questions make every interval too narrow, and
 unpaired formulas on paired data make them too wide; each result says which it is.
 """
@@ -14,14 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from scipy import stats
-from statsmodels.stats.proportion import confint_proportions_2indep, tost_proportions_2indep
-from statsmodels.stats.weightstats import DescrStatsW
 
+from harness.legs.pool import bounded, melded
 from harness.legs.pool.answers import LEVEL, Interval
 
 FISHER = "Fisher's exact test, unpaired"
+CHANGE = (-1.0, 1.0)
+"""Bounds of a question's change."""
+
 POWER = 0.80
 """Power of the smallest difference that a comparison can see."""
+
+FEWEST = 1 + math.ceil(math.log2(1 / LEVEL))
+"""Lost questions that are a loss where none is gained: 2 * 0.5^6 is below `LEVEL`, 2 * 0.5^5 is not."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class Between:
     that ``other`` answers better / worse (None unpaired). ``p``: two-sided ``test`` of no difference.
     ``detectable``: difference seen with 80 % power at the 5 % level. ``margin``: that of the
     equivalence test, ``equivalence`` its p (NaN: undefined). ``band``: largest difference of two
-    samples of one leg (NaN: no leg was measured twice).
+    samples of one leg (NaN: no leg was measured twice). ``alone``: questions that only ``base``, and only
+    ``other``, answered; they are in no other figure.
     """
 
     base: str
@@ -51,6 +58,7 @@ class Between:
     margin: float
     equivalence: float
     band: float
+    alone: tuple[int, int] = (0, 0)
 
 
 def paired(
@@ -60,11 +68,8 @@ def paired(
     change = changes(base, other)
     count = len(change)
     gained, lost = int((change > 0).sum()), int((change < 0).sum())
-    deviation = float(change.std(ddof=1)) if count > 1 else math.nan
-    error = deviation / math.sqrt(count) if count > 1 else math.nan
-    difference = float(change.mean()) if count else math.nan
-    # Where every question moved alike there is no error, and a t test would not see a total loss.
-    signs = base.shape[1] == other.shape[1] == 1 or (error == 0 and difference != 0)
+    variance = float(change.var(ddof=1)) if count > 1 else math.nan
+    signs = base.shape[1] == other.shape[1] == 1
     return Between(
         *names,
         which,
@@ -72,16 +77,21 @@ def paired(
         count,
         gained,
         lost,
-        difference,
-        error,
-        _around(difference, error, count),
-        mcnemar(gained, lost) if signs else mean_test(difference, error, count),
-        "exact McNemar" if signs else "t test on questions' means",
-        detectable(error),
+        float(change.mean()) if count else math.nan,
+        math.sqrt(variance / count) if count > 1 else math.nan,
+        _around(change),
+        mcnemar(gained, lost) if signs else mean_test(change),
+        "exact McNemar" if signs else "Gaffke's test on questions' changes",
+        detectable_loss(variance, count),
         margin,
         equivalent(change, margin),
         band,
+        (_answered(base) - count, _answered(other) - count),
     )
+
+
+def _answered(answers: pd.DataFrame) -> int:
+    return int(answers.notna().any(axis=1).sum())
 
 
 def changes(base: pd.DataFrame, other: pd.DataFrame) -> np.ndarray:
@@ -107,7 +117,6 @@ def unpaired(
             *names, which, False, 0, None, None, nan, nan, undefined, nan, FISHER, nan, margin, nan, band
         )
     error = math.sqrt(j / m * (1 - j / m) / m + k / n * (1 - k / n) / n)
-    low, high = confint_proportions_2indep(k, n, j, m, compare="diff", method="newcomb", alpha=LEVEL)
     table = np.array([[k, n - k], [j, m - j]])
     return Between(
         *names,
@@ -118,7 +127,7 @@ def unpaired(
         None,
         k / n - j / m,
         error,
-        Interval(float(low), float(high), "Newcombe, unpaired"),
+        Interval(*melded.limits(base, other, LEVEL), "melded Clopper-Pearson, unpaired"),
         float(stats.fisher_exact(table)[1]),
         FISHER,
         detectable(error),
@@ -135,66 +144,56 @@ def mcnemar(gained: int, lost: int) -> float:
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
 
 
-def mean_test(difference: float, error: float, count: int) -> float:
-    """Two-sided p of the t test that the questions' mean difference is 0; 1 where all are 0, NaN undefined.
+def mean_test(change: np.ndarray) -> float:
+    """Two-sided p that the mean of ``change`` is 0; NaN without one.
 
     For legs with several samples: a sign test on the questions' means would throw away how far they
-    moved, and see 63 % of the losses that `detectable` says are seen in 80 %.
+    moved, and see 63 % of the losses that are seen in 80 % here.
     """
-    if error > 0:
-        return float(2 * stats.t.sf(abs(difference) / error, count - 1))
-    return 1.0 if difference == 0 else math.nan
+    return bounded.differs(change, CHANGE, 0.0) if len(change) else math.nan
 
 
 def detectable(error: float) -> float:
     """Smallest true difference seen with `POWER` at `LEVEL`, two-sided, for a standard error (normal)."""
-    return float(stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER)) * error if error > 0 else math.nan
+    return _reach() * error if error > 0 else math.nan
 
 
-def equivalent(change: np.ndarray, margin: float) -> float:
-    """p that the mean of ``change`` lies outside +-margin; NaN where undefined.
+def detectable_loss(variance: float, count: int) -> float:
+    """Smallest loss seen with `POWER` at `LEVEL` in ``count`` questions whose changes vary by ``variance``.
 
-    Whole changes (one sample a leg, or samples that never flip) are counts, and few of them are skewed: the t
-    tests would call 1 lost question of 275 equivalent within a point in 17 % of the worlds where it is not.
+    The lost questions vary too, by loss - loss^2, and no test calls fewer than `FEWEST` of them a loss:
+    without both, 1319 questions that all stay as they were would promise to show any loss. Fewer questions
+    than that show none: NaN.
     """
-    if len(change) > 1 and margin > 0 and bool(np.isin(change, (-1.0, 0.0, 1.0)).all()):
-        return equivalent_pairs(int((change > 0).sum()), int((change < 0).sum()), len(change), margin)
-    return equivalent_mean(change, margin)
-
-
-def equivalent_pairs(gained: int, lost: int, count: int, margin: float) -> float:
-    """p of two one-sided score tests of a paired difference (Tango 1998, Statistics in Medicine 17, 891);
-    NaN where no question changed."""
-    if not gained + lost:
+    if count < FEWEST:
         return math.nan
-    low, high = (_tango(gained, lost, count, bound) for bound in (-margin, margin))
-    return float(max(stats.norm.sf(low), stats.norm.cdf(high)))
+    square = _reach() ** 2
+    own = square + math.sqrt(square**2 + 4 * (count + square) * square * variance)
+    least = float(stats.beta.ppf(POWER, FEWEST, count - FEWEST + 1))
+    return min(1.0, max(least, own / (2 * (count + square))))
 
 
-def _tango(gained: int, lost: int, count: int, difference: float) -> float:
-    """Score statistic of (gained - lost) / count against ``difference``."""
-    a, rest = 2 * count, difference * (1 - difference)
-    b = -gained - lost + (2 * count - gained + lost) * difference
-    c = -lost * rest
-    rate = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)
-    variance = count * (2 * rate + rest)
-    return (gained - lost - count * difference) / math.sqrt(variance)
+def _reach() -> float:
+    return float(stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER))
 
 
-def equivalent_mean(change: np.ndarray, margin: float) -> float:
-    """p of two one-sided t tests that the mean of ``change`` lies outside +-margin; NaN where undefined."""
-    if len(change) < 2 or float(change.std()) == 0 or margin <= 0:
+def equivalent(change: np.ndarray, margin: float, around: float = 0.0) -> float:
+    """p of two one-sided tests that the mean of ``change`` lies outside ``around`` +-``margin``.
+
+    NaN without a question or a margin.
+    """
+    if not len(change) or margin <= 0:
         return math.nan
-    return float(DescrStatsW(change).ttost_mean(-margin, margin)[0])
+    least, most = CHANGE
+    above = bounded.at_most(change, least, around - margin)
+    return max(above, bounded.at_least(change, most, around + margin))
 
 
 def equivalent_counts(base: tuple[int, int], other: tuple[int, int], margin: float) -> float:
-    """p of two one-sided tests (Agresti-Caffo) for two independent proportions; NaN where undefined."""
-    (j, m), (k, n) = base, other
-    if margin <= 0 or not m or not n:
+    """p of two one-sided tests for two independent (right, answered); NaN where undefined."""
+    if margin <= 0 or not base[1] or not other[1]:
         return math.nan
-    with np.errstate(divide="ignore", invalid="ignore"):  # its odds ratio of 0/n or n/n, which is not used
-        return float(tost_proportions_2indep(k, n, j, m, -margin, margin, method="agresti-caffo").pvalue)
+    return max(melded.at_most(base, other, -margin), melded.at_least(base, other, margin))
 
 
 def unseen(count: int) -> float:
@@ -202,8 +201,7 @@ def unseen(count: int) -> float:
     return 1 - LEVEL ** (1 / count) if count else math.nan
 
 
-def _around(difference: float, error: float, count: int) -> Interval:
-    if not error > 0:
+def _around(change: np.ndarray) -> Interval:
+    if not len(change):
         return Interval(math.nan, math.nan, "undefined")
-    reach = float(stats.t.ppf(1 - LEVEL / 2, count - 1)) * error
-    return Interval(difference - reach, difference + reach, "paired, clustered by question")
+    return Interval(*bounded.limits(change, CHANGE, LEVEL), "Gaffke, paired, clustered by question")

@@ -71,11 +71,13 @@ def pool(
     acceptance: Mapping[str, float] | None = None,
     known_bad: Sequence[str] = (),
     caveat: str = "",
+    fewer: Mapping[str, str] | None = None,
 ) -> Pooled:
     """Pool a table of samples (`harness.legs.journal.table`); ``margin`` as a proportion.
 
     ``known_bad``: legs that are wrong on purpose; they are pooled like others, and labelled. ``caveat``:
-    what every "no difference" of the other legs carries.
+    what every "no difference" of the other legs carries. ``fewer``: leg to how many of the samples that
+    were asked for it has, where that is not all; every comparison of it says so.
 
     A base leg that is not in the table has no answer: nothing is compared with it. Raises ValueError when
     it is not among ``refused`` either.
@@ -85,7 +87,7 @@ def pool(
         raise ValueError(f"base leg is {base!r}, allowed are {', '.join(names) or 'none'}")
     legs = [alone(table, leg, which) for leg in names for which in FILTERS]
     judged = [
-        _judged(table, (base, leg), which, margin, reasons, "" if leg in known_bad else caveat)
+        _judged(table, (base, leg), which, margin, reasons, "" if leg in known_bad else caveat, fewer or {})
         for leg in names
         if leg != base and base in names
         for which in FILTERS
@@ -122,12 +124,15 @@ def _judged(
     margin: float,
     reasons: Mapping[str, str],
     caveat: str,
+    fewer: Mapping[str, str],
 ) -> Judged:
     base, other = (matrix(table, leg, which) for leg in names)
     band = _band(summed(base, names[0], which), summed(other, names[1], which))
     found = paired(base, other, names, which, margin, band)
     why = next((f"leg {leg}: {reasons[leg]}" for leg in names if leg in reasons), "")
-    return Judged(found, *words.judged(found, why, caveat))
+    word, said = words.judged(found, why, caveat)
+    few = [f"; leg {leg} has {fewer[leg]}" for leg in names if leg in fewer and not why]
+    return Judged(found, word, said + "".join(few))
 
 
 def _band(*legs: Alone) -> float:

@@ -37,6 +37,9 @@ def judged(found: Between, refused: str = "", caveat: str = "") -> tuple[Word, s
     ``refused``: why a leg of it does not count. ``caveat``: what every "no difference" must carry.
     """
     word, said = _judged(found, refused)
+    if any(found.alone) and word is not Word.NOT_MEASURED:
+        only = f"{found.alone[0]} only in {found.base}, {found.alone[1]} only in {found.other}"
+        said += f"; on the {found.compared} questions that both have ({only})"
     return word, f"{said}; but {caveat}" if caveat and word in ABSENT else said
 
 
@@ -47,22 +50,26 @@ def _judged(found: Between, refused: str) -> tuple[Word, str]:
         return Word.NOT_MEASURED, "not measured: no question was answered in both legs"
     if resolved(found):
         return _effect(found)
+    same = ""
+    if found.paired and not found.gained and not found.lost:
+        same = f"no question of {found.compared} was answered differently"
     if found.equivalence < LEVEL:
         said = f"equivalent within {points(found.margin)} points (p = {found.equivalence:.2g})"
-        return Word.EQUIVALENT, said
+        return Word.EQUIVALENT, f"{said}: {same}" if same else said
     if significant(found):
         return Word.SPREAD, f"inside the run-to-run spread: {_span(found)}"
-    if not found.gained and not found.lost and found.paired:
+    if same:
         rate = 100 * unseen(found.compared)
-        said = f"no question of {found.compared} was answered differently"
-        return Word.UNSEEN, f"{said}; up to {rate:.2f} % of questions that do are not ruled out"
+        return Word.UNSEEN, f"{same}; up to {rate:.2f} % of questions that do are not ruled out"
+    if math.isnan(found.detectable):
+        most = points(max(-found.interval.low, found.interval.high))
+        return Word.UNSEEN, f"nothing is shown: differences up to {most} points are not ruled out"
     return Word.UNSEEN, f"no difference of {points(found.detectable)} points or more was seen"
 
 
 def significant(found: Between) -> bool:
-    """Whether the test and the interval both exclude no difference; without an interval the test alone."""
-    low, high = found.interval.low, found.interval.high
-    return found.p < LEVEL and (low > 0 or high < 0 or (math.isnan(low) and found.difference != 0))
+    """Whether the test and the interval both exclude no difference."""
+    return found.p < LEVEL and (found.interval.low > 0 or found.interval.high < 0)
 
 
 def resolved(found: Between) -> bool:
@@ -79,10 +86,8 @@ def points(value: float) -> str:
 def _effect(found: Between) -> tuple[Word, str]:
     word = Word.WORSE if found.difference < 0 else Word.BETTER
     low, high = points(found.interval.low), points(found.interval.high)
-    interval = f"95 % interval {low} to {high}"
-    if math.isnan(found.interval.low):
-        interval = "every question changed alike, so no interval"
-    said = f"{word} by {points(abs(found.difference))} points ({interval}, p = {found.p:.2g})"
+    size = points(abs(found.difference))
+    said = f"{word} by {size} points (95 % interval {low} to {high}, p = {found.p:.2g})"
     once = (
         "; no leg was measured twice, so the run-to-run spread is unknown" if math.isnan(found.band) else ""
     )

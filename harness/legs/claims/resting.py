@@ -1,0 +1,71 @@
+"""Which points of a leg's certificate a claim about it rests on, and what is said of the others.
+
+Contract: a point that is not rested on is named as a limit of the answer, never dropped. The failure to fear
+is an answer that a point would have forbidden: how replies ended, which past lm-eval runs do not tell, can
+make a leg look worse, so such a run carries "reproduced" and not a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.legs.certify import answers, prompts
+from harness.legs.certify.certificate import Certificate, Point, Verdict
+from harness.legs.certify.measured import Leg as Measured
+from harness.legs.claims.audit import LONG_ENOUGH
+from harness.legs.claims.reported import Leg
+from harness.legs.claims.reproduce import Answer, Finding
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How far a measured leg can carry an answer.
+
+    ``refused``: why it carries none (empty: it does). ``limits``: a sentence for each point that is not
+    rested on. ``cut``: whether replies may have been cut, which nobody knows.
+    """
+
+    refused: str = ""
+    limits: tuple[str, ...] = ()
+    cut: bool = False
+
+
+def standing(one: Certificate | None, leg: Measured | None, claimed: Leg) -> Standing:
+    """How far ``leg``, certified by ``one``, carries an answer about ``claimed``."""
+    if one is None or leg is None:
+        return Standing("not measured: it has no sample")
+    if one.certified:
+        return Standing()
+    imported = all("imported" in sample.manifest for sample in leg.samples)
+    short = claimed.shots is not None and claimed.shots < LONG_ENOUGH
+    limits: list[str] = []
+    left: list[str] = []
+    for point in (*one.fails, *one.unknown):
+        said = _limit(point, leg.name, imported, short)
+        (limits if said else left).append(said or point.said)
+    if left:
+        return Standing(f"{one.word}: {'; '.join(left)}", tuple(limits))
+    cut = any(point.name == answers.NAME for point in one.unknown)
+    return Standing("", tuple(limits), cut)
+
+
+def _limit(point: Point, leg: str, imported: bool, short: bool) -> str:
+    """What an answer is limited to by a point that it does not rest on; empty where it does."""
+    if imported and point.name == answers.NAME and point.verdict is Verdict.UNKNOWN:
+        return f"leg {leg} is a past lm-eval run: {point.said}; a cut reply counts as lm-eval scored it"
+    if short and point.name == prompts.NAME:
+        return f"leg {leg}: {point.said}; the claim is about as few shots, so about no selection of keys"
+    return ""
+
+
+def answered(found: Answer, findings: Sequence[Finding], legs: Sequence[Standing]) -> tuple[Answer, str]:
+    """(answer as far as ``legs`` carry ``found``, a sentence where they do not)."""
+    if any(leg.refused for leg in legs):
+        return Answer.CANNOT_TELL, ""
+    higher = len(legs) == 1 and all(
+        one.difference > 0 for one in findings if one.answer is Answer.NOT_REPRODUCED
+    )
+    if found is Answer.NOT_REPRODUCED and any(leg.cut for leg in legs) and not higher:
+        return Answer.CANNOT_TELL, "cut replies, of which nobody knows, could be why it is not reproduced"
+    return found, ""
