@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,14 @@ from harness.record import document, provenance, store
 
 ROOT = Path("results/power")
 MOST = 1 << 20
+PATHS = ("flydsl", "aiter")
 EPILOG = f"""\
 examples:
   harness power --sample 40                                      a minute: 40 faults of each in-tree kernel
   harness power --path aiter --aiter ../aiter --kernel decode-h16-d128
   harness power --kernel decode-h16-d128 --mutant '17 imul wrong constant, operand 1: 3 for 2'
+  harness power --path aiter --aiter ../aiter --prepare --dir D  then, on a machine without aiter and FlyDSL:
+  harness power --path aiter --prepared --dir D --part 2/3
 
 kernels: {", ".join(TARGETS)}
 
@@ -40,7 +43,8 @@ operand of zeros, a store left out ... killed: a case turned red. inert: no case
 enumerated for the kernel no lane gets another value, or no store changes. survived: neither. The last
 columns say how many of the killed faults each acceptance rule in use elsewhere lets pass on the same data.
 
-Every fault has its line in --dir, so a sweep that is cut off goes on where it was.
+Every fault has its line in --dir, so a sweep that is cut off goes on where it was; parts made elsewhere are
+merged by laying their .jsonl files into one folder and running the command again without --part.
 
 exit codes: 0 nothing survived, 1 something did, 2 bad input, 3 the kernel is not green without a fault,
 130 interrupted
@@ -58,46 +62,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="N faults of each kernel, drawn with --seed")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="seed of --sample (default: 1)")
     parser.add_argument("--mutant", metavar="NAME", help="only this fault of one kernel")
+    parser.add_argument("--part", default="1/1", metavar="I/N", help="only every Nth fault, from the Ith on")
     parser.add_argument("-n", type=int, default=0, metavar="N", help="processes (default: all cores)")
     parser.add_argument(
         "--dir", type=named_path, default=ROOT, metavar="DIR", help=f"where lines are kept (default: {ROOT})"
     )
+    parser.add_argument("--prepare", action="store_true", help="only record the launches in --dir")
+    parser.add_argument("--prepared", action="store_true", help="use the launches recorded in --dir")
     parser.add_argument("--json", type=named_path, metavar="F", help="write the figures and survivors to F")
-    parser.add_argument("--markdown", type=named_path, metavar="F", help="write the table to F")
+    parser.add_argument("--markdown", type=named_path, metavar="F", help="write the tables to F")
+    parser.add_argument("--plot", type=named_path, metavar="F", help="draw the figures to F (.svg or .png)")
     parser.epilog = EPILOG
 
 
 def main(args: argparse.Namespace) -> int:
     """Sweep, print the table and the survivors. Raises `InputError` or `CannotRun`."""
-    chosen, kernels = check(args)
+    asked, kernels, chosen = check(args)
     from harness.power import sweep, table
 
     store.check_directory("--dir", args.dir)
-    console, found, alive = console_for_people(), {}, []
+    console, found, alive, about = console_for_people(), {}, [], {}
     for choice in chosen:
         for kernel in kernels:
-            asked = sweep.Asked(choice, kernel, args.sample, args.seed, args.mutant or "")
-            plan = sweep.plan(asked, args.dir)
+            prepared, enumerate_launches = recorded(args, choice, kernel)
+            if args.prepare:
+                enumerate_launches()
+                console.print(f"recorded  {prepared.cases}", soft_wrap=True)
+                continue
+            plan = sweep.plan(prepared, asked)
             if args.mutant and args.mutant not in plan.all_names:
                 raise exits.InputError(f"--mutant is {args.mutant!r}, which kernel {kernel} does not have")
-            follow(plan, args.n or provenance.cores(), console)
+            follow(plan, args.n or provenance.cores(), enumerate_launches, console)
             name = kernel if len(chosen) == 1 else f"{choice.name} {kernel}"
-            found[name] = table.counts(plan.records)
+            found[name], about[choice.name] = table.counts(plan.records), prepared.about
             alive += [(choice.name, kernel, one) for one in sweep.survivors(plan.records)]
+    if args.prepare:
+        return exits.AGREE
     console.print(table.summary(found))
     for path, kernel, record in alive:
         console.print(
             Text(f"\nsurvived: {kernel} {record['mutant']} at {record['location']}"), soft_wrap=True
         )
         console.print(Text(f"  {again(args, path, kernel, record)}"), soft_wrap=True)
-    write(args, chosen, found, alive)
+    write(args, about, found, alive)
     code = exits.DIFFER if alive else exits.AGREE
     console.print(f"\nlines  {args.dir}\nexit {code}: {len(alive)} survived")
     return code
 
 
-def check(args: argparse.Namespace) -> tuple[Any, list[str]]:
-    """(paths, kernels). Raises `InputError` naming the argument that is wrong."""
+def check(args: argparse.Namespace) -> tuple[Any, list[str], tuple[registry.Choice, ...]]:
+    """(what is asked, kernels, paths). Raises `InputError` naming the argument that is wrong."""
+    from harness.power.sweep import Asked
+
     kernels = args.kernel or list(TARGETS)
     for kernel in kernels:
         if kernel not in TARGETS:
@@ -108,29 +124,77 @@ def check(args: argparse.Namespace) -> tuple[Any, list[str]]:
         raise exits.InputError(f"-n is {args.n}, allowed are 1 to 1024, or 0 for all cores")
     if args.mutant and len(kernels) != 1:
         raise exits.InputError(f"--mutant is given for {len(kernels)} kernels, allowed is one --kernel")
+    if args.prepare and args.prepared:
+        raise exits.InputError("--prepare and --prepared are given, allowed is one of them")
     document.check_output("--json", args.json)
     document.check_output("--markdown", args.markdown)
-    chosen = registry.choose(args.path, trees_of(args))
+    document.check_output("--plot", args.plot)
+    if args.plot:
+        from harness.power import plot
+
+        plot.check("--plot", args.plot)
+    asked = Asked(args.sample, args.seed, args.mutant or "", part_of(args.part))
+    return asked, kernels, chosen_paths(args)
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """``2/3`` as (2, 3). Raises `InputError`."""
+    number, _, parts = text.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts) <= 1024):
+        raise exits.InputError(f"--part is {text!r}, allowed are I/N with 1 <= I <= N <= 1024")
+    return int(number), int(parts)
+
+
+def chosen_paths(args: argparse.Namespace) -> tuple[registry.Choice, ...]:
+    """The paths meant; recorded ones need nothing installed, and no tree. Raises `InputError`."""
+    if args.prepared:
+        if args.aiter or args.atom:
+            raise exits.InputError("--prepared needs no source tree; leave --aiter and --atom out")
+        chosen = tuple(registry.Choice(name) for name in args.path or [registry.DEFAULT])
+    else:
+        chosen = registry.choose(args.path, trees_of(args))
     for choice in chosen:
-        if choice.name not in ("flydsl", "aiter"):
-            raise exits.InputError(f"--path is {choice.name}, allowed are flydsl, aiter (FlyDSL kernels)")
-    return chosen, kernels
+        if choice.name not in PATHS:
+            raise exits.InputError(
+                f"--path is {choice.name}, allowed are {', '.join(PATHS)} (FlyDSL kernels)"
+            )
+    return chosen
 
 
-def follow(plan: Any, workers: int, console: Any) -> None:
+def recorded(
+    args: argparse.Namespace, choice: registry.Choice, kernel: str
+) -> tuple[Any, Callable[[], None]]:
+    """The kernel's recording, and what records the enumerated launches where they are not yet."""
+    from harness.judge import ledger
+    from harness.power import benches
+
+    target = TARGETS[kernel]
+    if not args.prepared:
+        made = benches.prepare(choice, target, args.dir)
+        return made, lambda: benches.enumerate_launches(choice, target, made)
+    found = benches.found(choice.name, target, args.dir)
+    found.bench().checked(ledger.load())
+    return found, lambda: None
+
+
+def follow(plan: Any, workers: int, enumerate_launches: Callable[[], None], console: Any) -> None:
     """Run a plan, with a line of progress now and then."""
     from harness.power import sweep
+    from harness.power.lines import PENDING
 
-    kept, began, said, done = len(plan.records), time.monotonic(), time.monotonic(), 0
-    about = f"{plan.asked.choice.name} {plan.asked.target}: {len(plan.names)} of {len(plan.all_names)} faults"
+    kept, began, said, tried = len(plan.records), time.monotonic(), time.monotonic(), 0
+    prepared = plan.prepared
+    about = f"{prepared.path} {prepared.target}: {len(plan.names)} of {len(plan.all_names)} faults"
     console.print(about + (f", {kept} on disk already" if kept else ""), soft_wrap=True)
-    for done, _ in enumerate(sweep.run(plan, workers), 1):
+    for record in sweep.run(plan, workers, enumerate_launches):
+        tried += bool(record["how"]) or record["why"] == PENDING
         if time.monotonic() - said >= PLAIN_EVERY:
             said = time.monotonic()
-            left = (len(plan.names) - kept - done) * (said - began) / done
-            alive = len(sweep.survivors(plan.records))
+            left = (len(plan.names) - kept - tried) * (said - began) / max(1, tried)
+            open_ones = sum(one["why"] == PENDING for one in plan.records)
             console.print(
-                f"{kept + done} of {len(plan.names)}, {alive} survived so far, about {clock(left)} left",
+                f"{kept + tried} of {len(plan.names)} tried, about {clock(left)} left; "
+                f"{open_ones} that no case saw are to be explained",
                 soft_wrap=True,
             )
 
@@ -145,14 +209,25 @@ def again(args: argparse.Namespace, path: str, kernel: str, record: Mapping[str,
     )
 
 
-def write(args: argparse.Namespace, chosen: Any, found: Mapping[str, Any], alive: list[Any]) -> None:
-    """The figures for machines, the table for a log."""
+def write(
+    args: argparse.Namespace, about: Mapping[str, Any], found: Mapping[str, Any], alive: list[Any]
+) -> None:
+    """The figures for machines, the tables for a log, the picture."""
     from harness.power import table
 
     if args.json:
-        about = provenance.collect(chosen, {"sample": args.sample, "seed": args.seed})
+        by = provenance.collect((), {"sample": args.sample, "seed": args.seed, "part": args.part})
         left = [{"path": path, "kernel": kernel, **record} for path, kernel, record in alive]
-        content = {"provenance": about, "kernels": found, "survivors": left}
+        content = {
+            "provenance": {**by, "paths": dict(about)},
+            "kernels": found,
+            "suites": table.suites(found),
+            "survivors": left,
+        }
         document.write_text(args.json, json.dumps(content, indent=1) + "\n")
     if args.markdown:
         document.write_text(args.markdown, table.markdown(found))
+    if args.plot:
+        from harness.power import plot
+
+        plot.draw(found, args.plot)

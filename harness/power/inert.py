@@ -11,97 +11,90 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.case.cases import Case
+from harness.case import cases
 from harness.checks import decode, prefill
 from harness.emulator import sessions
 from harness.emulator.program import Program
+from harness.emulator.tapping import Count
 from harness.exits import CannotRun
 from harness.fill import inputs
-from harness.judge.bits import SENTINEL, bits_of
+from harness.findings import Finding
+from harness.judge.bits import SENTINEL
 from harness.paths import base
-from harness.power.mutants import Mutant, digest, planted, watched
+from harness.power.mutants import Mutant, digest, planted, watching
+from harness.power.recorded import Launched, Recorder, whole
 from harness.power.trial import ROUNDS
 
 SAME, UNUSED = "same value", "no store changes"
 
 
-@dataclass(frozen=True)
-class Launched:
-    """One enumerated launch: its request, and what the unchanged program stored and found."""
-
-    request: Any
-    buffer: Tensor
-    stored: Tensor
-    findings: tuple[Any, ...]
-
-
 @dataclass
 class Enumeration:
-    """Launches of one program on one path. ``said`` names what they enumerate."""
+    """Launches of one program, smallest outputs first. ``said`` names what they enumerate."""
 
-    path: base.Path
     program: Program
     rounds: int
     said: str
     launches: list[Launched]
 
     @classmethod
-    def of(cls, path: base.Path, program: Program, cases: Sequence[Case], said: str) -> Enumeration:
+    def of(cls, path: base.Path, program: Program, ids: Sequence[str], said: str) -> Enumeration:
         """Ask every case once, by its own schedule. Raises `CannotRun` where it launches another program."""
-        made = cls(path, program, 0, said, [])
-        wanted = digest(program)
-        for case in cases:
-            built = inputs.build(case)
-            buffer = built.buffer()
-            request = asked(built, buffer)
-            launched: set[str] = set()
-            with sessions.edited(partial(_noted, launched)), sessions.counted() as rounds:
-                outcome = path.run(request)
-            made.rounds = max(made.rounds, ROUNDS * rounds() + ROUNDS)
-            if launched != {wanted}:
-                raise CannotRun(f"{case.id} launches another kernel")
-            made.launches.append(Launched(request, buffer, bits_of(buffer).clone(), _found(outcome)))
+        made, most = cls(program, 0, said, []), 0
+        for one in ids:
+            recorder = Recorder(path)
+            built = inputs.build(cases.parse(one))
+            with sessions.counted() as rounds:
+                recorder.run(asked(built, built.buffer()))
+            most = max(most, rounds())
+            if {digest(launched) for launched in recorder.programs} != {digest(program)}:
+                raise CannotRun(f"{one} launches another kernel")
+            ((_, launch),) = recorder.kept
+            assert isinstance(launch, Launched)
+            made.launches.append(launch)
+        made.rounds = ROUNDS * most + ROUNDS
+        made.launches.sort(key=lambda launch: launch.right.numel())
         return made
 
-    def why(self, mutant: Mutant) -> str:
-        """The reason why ``mutant`` is inert; empty where it is not."""
-        return self._same_value(mutant) or self._same_stores(mutant)
+    def same_values(self, mutants: Sequence[Mutant]) -> dict[str, str]:
+        """Mutant name to reason, of those whose operation gives the same bits wherever it runs.
 
-    def _same_value(self, mutant: Mutant) -> str:
-        made = watched(self.program, mutant)
-        if made is None:
-            return ""
-        program, count = made
-        for one in self.launches:
-            one.buffer.view(torch.int32).fill_(SENTINEL)
-            with sessions.edited(lambda kernel: program, self.rounds):
-                try:
-                    self.path.run(one.request)
-                except Exception:
-                    return ""
-            if count.differing:
-                return ""
+        All are watched in one run of the right program; where that cannot be run, each half is, and a single
+        one that cannot run has no reason.
+        """
+        made, counts = watching(self.program, mutants)
+        try:
+            for launch in self.launches:
+                if not all(count.differing for count in counts.values()):
+                    launch.again(made, self.rounds)
+        except Exception:
+            middle = len(mutants) // 2
+            halves = (mutants[:middle], mutants[middle:]) if middle else ()
+            return {name: why for half in halves for name, why in self.same_values(half).items()}
+        return {name: self._same(count) for name, count in counts.items() if not count.differing}
+
+    def _same(self, count: Count) -> str:
         lanes = f"{count.compared:,} lanes" if count.compared else "it is never reached"
         return f"{SAME}: {lanes}, {self.said}"
 
-    def _same_stores(self, mutant: Mutant) -> str:
+    def same_stores(self, mutant: Mutant) -> str:
+        """The reason why ``mutant`` is inert though values differ; empty where a store differs."""
         program, stores = planted(self.program, mutant), 0
-        for one in self.launches:
-            one.buffer.view(torch.int32).fill_(SENTINEL)
-            with sessions.edited(lambda kernel: program, self.rounds):
-                try:
-                    outcome = self.path.run(one.request)
-                except Exception:
-                    return ""
-            if _found(outcome) != one.findings or not torch.equal(bits_of(one.buffer), one.stored):
+        for launch in self.launches:
+            try:
+                findings = launch.again(program, self.rounds)
+            except Exception:
                 return ""
-            stores += int((one.stored != SENTINEL).sum())
+            if _found(findings) != _found(launch.findings) or not torch.equal(
+                whole(launch.out), launch.right
+            ):
+                return ""
+            stores += int((launch.right.view(torch.int32) != SENTINEL).sum())
         return f"{UNUSED}: {stores:,} cells, {self.said}"
 
 
@@ -117,11 +110,6 @@ def asked(built: inputs.Inputs, buffer: Tensor) -> Any:
     return built.varqlen(units=built.case.units, out=buffer)
 
 
-def _noted(launched: set[str], program: Program) -> Program:
-    launched.add(digest(program))
-    return program
-
-
-def _found(outcome: base.Outcome) -> tuple[Any, ...]:
+def _found(findings: Sequence[Finding]) -> tuple[Any, ...]:
     """What was found and where. Not how often: a value that is loaded ahead may come from anywhere."""
-    return tuple(sorted({(one.kind, one.operand, one.location) for one in outcome.findings}))
+    return tuple(sorted({(one.kind, one.operand, one.location) for one in findings}))

@@ -8,7 +8,7 @@ sweep of another program must not be taken for this one's, hence `digest`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.emulator.program import Block, Op, Program, plan_frees
@@ -46,29 +46,35 @@ def planted(program: Program, mutant: Mutant) -> Program:
     """``program`` with ``mutant``. Raises ValueError where it has no such mutant."""
     changed, ops = _copy(program), list(program.walk())
     op = ops[mutant.place]
-    changed.body = _block(program.body, op, _find(program, op, mutant)(Fresh(changed)))
+    instead = _find(program, Seen.of(program), op, mutant)(Fresh(changed))
+    changed.body = _block(program.body, {id(op): instead})
     plan_frees(changed.body)
     return changed
 
 
-def watched(program: Program, mutant: Mutant) -> tuple[Program, Count] | None:
-    """``program`` as it is, with the mutated operation beside the right one and a count of where they differ.
+def watching(program: Program, mutants: Sequence[Mutant]) -> tuple[Program, dict[str, Count]]:
+    """``program`` as it is, with mutated operations beside the right ones, and where each differs, by name.
 
-    None for operations without a value of their own (stores, branches, loops): there is nothing to count.
+    The right values go on, so that any number of mutants can be watched in one run. Operations without a
+    value of their own (stores, branches, loops) are left out: there is nothing to count.
     """
-    changed, ops = _copy(program), list(program.walk())
-    op, fresh = ops[mutant.place], Fresh(changed)
-    if len(op.results) != 1 or op.blocks:
-        return None
-    (result,) = op.results
-    instead = _find(program, op, mutant)(fresh)
-    other = fresh.value(program.types[result])
-    renamed = [replace(one, results=(other,)) if one.results == op.results else one for one in instead]
-    count = Count()
-    tap = Op("tap", (result, other), (), {"count": count}, (), op.location)
-    changed.body = _block(program.body, op, [op, *renamed, tap])
+    changed, ops, seen = _copy(program), list(program.walk()), Seen.of(program)
+    fresh, counts = Fresh(changed), {}
+    beside: dict[int, list[Op]] = {}
+    for mutant in mutants:
+        op = ops[mutant.place]
+        if len(op.results) != 1 or op.blocks:
+            continue
+        (result,) = op.results
+        instead = _find(program, seen, op, mutant)(fresh)
+        other = fresh.value(program.types[result])
+        renamed = [replace(one, results=(other,)) if one.results == op.results else one for one in instead]
+        counts[mutant.name] = Count()
+        tap = Op("tap", (result, other), (), {"count": counts[mutant.name]}, (), op.location)
+        beside.setdefault(id(op), [op]).extend([*renamed, tap])
+    changed.body = _block(program.body, beside)
     plan_frees(changed.body)
-    return changed, count
+    return changed, counts
 
 
 def digest(program: Program) -> str:
@@ -84,8 +90,8 @@ def _copy(program: Program) -> Program:
     return Program(program.name, program.arguments, program.body, dict(program.types), program.block_size)
 
 
-def _find(program: Program, op: Op, mutant: Mutant) -> Maker:
-    for rule, (detail, make) in _changes(Seen.of(program), op):
+def _find(program: Program, seen: Seen, op: Op, mutant: Mutant) -> Maker:
+    for rule, (detail, make) in _changes(seen, op):
         if (rule, detail) == (mutant.rule, mutant.detail):
             return make
     raise ValueError(f"{program.name} has no mutant {mutant.name}")
@@ -97,10 +103,10 @@ def _changes(seen: Seen, op: Op) -> Iterator[tuple[str, Change]]:
             yield name, change
 
 
-def _block(block: Block, target: Op, instead: list[Op]) -> Block:
-    """A copy of ``block``, all levels, with ``instead`` in the place of ``target``."""
+def _block(block: Block, instead: Mapping[int, list[Op]]) -> Block:
+    """A copy of ``block``, all levels, with ``instead`` of an operation's id in its place."""
     ops: list[Op] = []
     for op in block.ops:
-        for one in instead if op is target else [op]:
-            ops.append(replace(one, blocks=tuple(_block(inner, target, instead) for inner in one.blocks)))
+        for one in instead.get(id(op), [op]):
+            ops.append(replace(one, blocks=tuple(_block(inner, instead) for inner in one.blocks)))
     return Block(block.arguments, ops)

@@ -1,159 +1,165 @@
-"""Mutants of a target in worker processes, one line on disk for each; a sweep that was cut off goes on.
+"""Mutants of a target in worker processes: tried first, those that no case saw explained after.
 
-Contract: a line is on disk before the next mutant of that worker begins, and a mutant that has a line is not
-run again. Lines belong to one program (its digest is in the file's name) and one acceptance list, so that a
-changed kernel, or another aiter, never inherits somebody else's figures.
+Contract: a sweep that was cut off goes on where its lines end (`harness.power.lines`), and what is left of it
+may be split over machines. The faults that no case saw are held against the enumeration together, because
+one run of the right program watches any number of them.
 """
 
 from __future__ import annotations
 
-import json
 import multiprocessing
-import os
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-from harness.paths import registry
-from harness.power.targets import TARGETS, Target
+from harness.power import lines
+from harness.power.benches import Prepared
+from harness.power.lines import PENDING, Record
+
+BATCH = 48
+"""Mutants that one run of the enumeration watches: enough to share it, few enough to share out."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One target on one path. ``sample`` mutants drawn with ``seed`` (None: all)."""
+    """``sample`` mutants drawn with ``seed`` (None: all), or ``only`` one; of these ``part`` (I, N)."""
 
-    choice: registry.Choice
-    target: str
     sample: int | None = None
     seed: int = 1
     only: str = ""
+    part: tuple[int, int] = (1, 1)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a sweep will do: the recorded target, names of the mutants asked for and of all there are."""
+
+    prepared: Prepared
+    names: tuple[str, ...]
+    all_names: tuple[str, ...]
+    part: tuple[int, int]
+
+    @property
+    def records(self) -> list[Record]:
+        """Those on disk that were asked for, in the order of the program."""
+        kept = lines.read(self.prepared.directory, self.prepared.stem)
+        return [kept[name] for name in self.names if name in kept]
+
+    @property
+    def file(self) -> str:
+        """Where this part's lines go."""
+        number, parts = self.part
+        return self.prepared.stem + (f"-{number}-of-{parts}" if parts > 1 else "") + ".jsonl"
+
+
+def plan(prepared: Prepared, asked: Asked) -> Plan:
+    """Draw the mutants that are asked for."""
+    from harness.power.mutants import mutants
+
+    names = [one.name for one in mutants(prepared.bench().program)]
+    chosen = [asked.only] if asked.only else names
+    if asked.sample is not None and asked.sample < len(names):
+        drawn = set(random.Random(asked.seed).sample(names, asked.sample))
+        chosen = [name for name in names if name in drawn]
+    number, parts = asked.part
+    return Plan(prepared, tuple(chosen[number - 1 :: parts]), tuple(names), asked.part)
+
+
+def run(found: Plan, workers: int, enumerate_launches: Callable[[], None]) -> Iterator[Record]:
+    """Try every mutant that has no line yet, then explain those no case saw; each record when it is on disk.
+
+    ``enumerate_launches`` is called when there is something to explain.
+    """
+    have = {record["mutant"]: record for record in found.records}
+    left = [name for name in found.names if name not in have]
+    pending = [record for record in have.values() if record["why"] == PENDING]
+    with lines.writer(found.prepared.directory / found.file) as written:
+        for record in _each(found, workers, _try, left):
+            written.put([record])
+            if record["why"] == PENDING:
+                pending.append(record)
+            yield record
+        if not pending:
+            return
+        enumerate_launches()
+        size = max(1, min(BATCH, -(-len(pending) // max(1, workers))))
+        batches = [pending[start : start + size] for start in range(0, len(pending), size)]
+        unequal: list[Record] = []
+        for batch in _each(found, workers, _same_values, batches):
+            done = [record for record in batch if record["why"] != PENDING]
+            written.put(done)
+            unequal += [record for record in batch if record["why"] == PENDING]
+            yield from done
+        for record in _each(found, workers, _same_stores, unequal):
+            written.put([record])
+            yield record
+
+
+def _each(found: Plan, workers: int, task: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """What ``task`` makes of each of ``items`` in workers, as it comes."""
+    if not items:
+        return
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(min(workers, len(items)), context, _begin, (found.prepared,))
+    try:
+        for done in as_completed([pool.submit(task, item) for item in items]):
+            yield done.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 class Worker:
-    """Everything a process needs to try a mutant; the enumeration is made when it is first needed."""
+    """Everything a process needs; the enumeration is loaded when it is first needed."""
 
-    def __init__(self, choice: registry.Choice, target: Target) -> None:
-        registry.prepare_environment(choice.name)
-        path = registry.create(choice)  # before torch is set up: packages of the path read their environment
+    def __init__(self, prepared: Prepared) -> None:
         import torch
 
-        from harness.case import cases
         from harness.judge import ledger
         from harness.power.mutants import mutants
-        from harness.power.trial import Bench
 
         torch.set_num_threads(1)
-        self._target, self._path = target, path
-        self.bench = Bench.of(path, [cases.parse(one) for one in target.cases], ledger.load())
+        self.ledger = ledger.load()
+        self.bench = prepared.bench()
         self.mutants = {one.name: one for one in mutants(self.bench.program)}
-        self._enumeration: Any = None
+        self._prepared, self._enumeration = prepared, None
 
-    def record(self, name: str) -> dict[str, Any]:
-        """What became of the mutant called ``name``."""
-        mutant = self.mutants[name]
-        told = self.bench.trial(mutant)
-        why = "" if told.how else self._inert(mutant)
-        return {"mutant": name, **asdict(mutant), **asdict(told), "why": why}
-
-    def _inert(self, mutant: Any) -> str:
-        from harness.case import cases
-        from harness.power.inert import Enumeration
-
+    @property
+    def enumeration(self) -> Any:
         if self._enumeration is None:
-            ids = [cases.parse(one) for one in self._target.enumerated]
-            self._enumeration = Enumeration.of(self._path, self.bench.program, ids, self._target.said)
-        return str(self._enumeration.why(mutant))
+            self._enumeration = self._prepared.enumeration()
+        return self._enumeration
 
 
 _worker: Worker | None = None
 
 
-def _begin(choice: registry.Choice, target: str) -> None:
+def _begin(prepared: Prepared) -> None:
     global _worker
-    _worker = Worker(choice, TARGETS[target])
+    _worker = Worker(prepared)
 
 
-def _one(name: str) -> dict[str, Any]:
+def _try(name: str) -> Record:
     assert _worker is not None
-    return _worker.record(name)
+    mutant = _worker.mutants[name]
+    told = _worker.bench.trial(mutant, _worker.ledger)
+    return {"mutant": name, **asdict(mutant), **asdict(told), "why": "" if told.how else PENDING}
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What a sweep will do: names of all mutants asked for, the file, and what is in it already."""
-
-    asked: Asked
-    names: tuple[str, ...]
-    all_names: tuple[str, ...]
-    file: Path
-
-    @property
-    def kept(self) -> dict[str, dict[str, Any]]:
-        """Records on disk by mutant; a torn last line counts for nothing."""
-        found: dict[str, dict[str, Any]] = {}
-        if self.file.is_file():
-            for line in self.file.read_bytes().splitlines():
-                try:
-                    record = json.loads(line)
-                    found[record["mutant"]] = record
-                except (ValueError, KeyError, TypeError):
-                    continue
-        return found
-
-    @property
-    def records(self) -> list[dict[str, Any]]:
-        """Those on disk that were asked for, in the order of the program."""
-        kept = self.kept
-        return [kept[name] for name in self.names if name in kept]
+def _same_values(records: list[Record]) -> list[Record]:
+    """The batch, with reasons where no lane gets another value."""
+    assert _worker is not None
+    same = _worker.enumeration.same_values([_worker.mutants[record["mutant"]] for record in records])
+    return [{**record, "why": same.get(record["mutant"], PENDING)} for record in records]
 
 
-def plan(asked: Asked, directory: Path) -> Plan:
-    """Run the target's cases without a fault, and list its mutants. Raises `CannotRun`."""
-    from harness.power.mutants import digest
-
-    worker = Worker(asked.choice, TARGETS[asked.target])
-    names = list(worker.mutants)
-    chosen = [asked.only] if asked.only else names
-    if asked.sample is not None and asked.sample < len(names):
-        drawn = set(random.Random(asked.seed).sample(names, asked.sample))
-        chosen = [name for name in names if name in drawn]
-    file = f"{asked.choice.name}-{asked.target}-{digest(worker.bench.program)[:12]}.jsonl"
-    return Plan(asked, tuple(chosen), tuple(names), directory / file)
+def _same_stores(record: Record) -> Record:
+    """The record with its reason, or with none: a survivor."""
+    assert _worker is not None
+    return {**record, "why": _worker.enumeration.same_stores(_worker.mutants[record["mutant"]])}
 
 
-def run(found: Plan, workers: int) -> Iterator[dict[str, Any]]:
-    """Try every mutant that has no line yet; each record as it comes, when it is on disk."""
-    kept = found.kept
-    left = [name for name in found.names if name not in kept]
-    if not left:
-        return
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(
-        min(workers, len(left)), context, _begin, (found.asked.choice, found.asked.target)
-    )
-    try:
-        with open(found.file, "ab") as stream:
-            if stream.tell() and not _ends_line(found.file):
-                stream.write(b"\n")
-            for done in as_completed([pool.submit(_one, name) for name in left]):
-                record = done.result()
-                stream.write(json.dumps(record).encode() + b"\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-                yield record
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def survivors(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of mutants that nothing saw and nothing explains."""
-    return [record for record in records if not record["how"] and not record["why"]]
-
-
-def _ends_line(file: Path) -> bool:
-    with open(file, "rb") as stream:
-        stream.seek(-1, os.SEEK_END)
-        return stream.read(1) == b"\n"
+def survivors(records: Sequence[Record]) -> list[Record]:
+    """Records of mutants that nothing saw and nothing explains (yet)."""
+    return [record for record in records if not record["how"] and record["why"] in ("", PENDING)]

@@ -1,4 +1,4 @@
-"""What a sweep comes to: killed, inert and survived, and which other acceptance rule let how many pass."""
+"""What a sweep comes to: killed, inert and survived, by kernel, by suite and by acceptance rule."""
 
 from __future__ import annotations
 
@@ -12,44 +12,101 @@ from harness.power.acceptance import RULES
 from harness.power.inert import SAME, UNUSED
 
 COLUMNS = ("kernel", "mutants", "killed", "inert", "survived")
+OURS = "bits, mask, findings"
+"""What the suites of this project go by."""
+Figures = Mapping[str, Any]
 
 
 def counts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Figures of one target.
 
     ``missed``: rule to how many of the killed mutants it let pass, on the very cases that were run until
-    bit equality was red. ``layers``: what was red. ``inert``: by kind of reason.
+    bit equality was red. ``layers``: what was red. ``inert``: by kind of reason. ``by``: id of the case that
+    was red to number. ``faults``: rule that makes the faults to killed, inert and survived.
     """
     killed = [record for record in records if record["how"]]
-    inert = [record for record in records if not record["how"] and record["why"]]
+    inert = [record for record in records if not record["how"] and record["why"].startswith((SAME, UNUSED))]
+    alive = [record for record in records if record not in killed and record not in inert]
     kinds = Counter(SAME if record["why"].startswith(SAME) else UNUSED for record in inert)
+    parts = {"killed": killed, "inert": inert, "survived": alive}
+    rules = dict.fromkeys(record["rule"] for record in records)
     return {
         "mutants": len(records),
-        "killed": len(killed),
-        "inert": len(inert),
-        "survived": len(records) - len(killed) - len(inert),
+        **{name: len(part) for name, part in parts.items()},
         "layers": dict(Counter(record["how"] for record in killed)),
         "reasons": dict(kinds),
+        "by": dict(Counter(record["case"] for record in killed)),
         "missed": {rule: sum(rule in record["missed"] for record in killed) for rule in RULES},
+        "faults": {
+            rule: {name: sum(one["rule"] == rule for one in part) for name, part in parts.items()}
+            for rule in rules
+        },
     }
 
 
-def summary(found: Mapping[str, Mapping[str, Any]]) -> Table:
-    """A row a target; for each rule that others use, how many of the killed faults it lets pass."""
+def suites(found: Mapping[str, Figures]) -> dict[str, dict[str, Any]]:
+    """Figures summed over the kernels of each suite (the first word of a kernel's name without its path)."""
+    made: dict[str, dict[str, Any]] = {}
+    for name, one in found.items():
+        suite = name.split()[-1].partition("-")[0]
+        into = made.setdefault(suite, {**dict.fromkeys(COLUMNS[1:], 0), "missed": dict.fromkeys(RULES, 0)})
+        for column in COLUMNS[1:]:
+            into[column] += one[column]
+        for rule in RULES:
+            into["missed"][rule] += one["missed"][rule]
+    return made
+
+
+def rows(found: Mapping[str, Figures]) -> list[list[str]]:
+    """A row a kernel, then, where a suite has several, a row a suite."""
+    several = [suite for suite, one in suites(found).items() if one["mutants"] not in _sizes(found)]
+    whole = {f"suite {suite}": suites(found)[suite] for suite in several}
+    return [
+        [name, *(str(one[column]) for column in COLUMNS[1:]), *(str(one["missed"][rule]) for rule in RULES)]
+        for name, one in {**found, **whole}.items()
+    ]
+
+
+def _sizes(found: Mapping[str, Figures]) -> set[int]:
+    return {one["mutants"] for one in found.values()}
+
+
+def summary(found: Mapping[str, Figures]) -> Table:
+    """For each rule that others use, how many of the killed faults it lets pass."""
     table = Table(show_edge=False, pad_edge=False, header_style="bold")
     for column in (*COLUMNS, *(f"passed by {rule}" for rule in RULES)):
         table.add_column(column, justify="left" if column == "kernel" else "right")
-    for name, one in found.items():
-        passed = (str(one["missed"][rule]) for rule in RULES)
-        table.add_row(name, *(str(one[column]) for column in COLUMNS[1:]), *passed)
+    for row in rows(found):
+        table.add_row(*row)
     return table
 
 
-def markdown(found: Mapping[str, Mapping[str, Any]]) -> str:
-    """The same table for a log or a pull request."""
+def by_rule(found: Mapping[str, Figures]) -> dict[str, dict[str, int]]:
+    """Acceptance rule, ours first, to killed, inert and survived over all kernels.
+
+    What another rule lets pass survives it. Faults that no case of ours saw are not counted against it.
+    """
+    total = {column: sum(one[column] for one in found.values()) for column in COLUMNS[1:]}
+    made = {OURS: {name: total[name] for name in ("killed", "inert", "survived")}}
+    for rule in RULES:
+        missed = sum(one["missed"][rule] for one in found.values())
+        made[rule] = {
+            "killed": total["killed"] - missed,
+            "inert": total["inert"],
+            "survived": total["survived"] + missed,
+        }
+    return made
+
+
+def markdown(found: Mapping[str, Figures]) -> str:
+    """The tables for a log or a pull request: by kernel, and by acceptance rule."""
     columns = [*COLUMNS, *(f"passed by {rule}" for rule in RULES)]
+    held = [[rule, *map(str, one.values())] for rule, one in by_rule(found).items()]
+    return (
+        _lines(columns, rows(found)) + "\n" + _lines(["acceptance rule", "killed", "inert", "survived"], held)
+    )
+
+
+def _lines(columns: Sequence[str], body: Sequence[Sequence[str]]) -> str:
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for name, one in found.items():
-        cells = [name, *(str(one[column]) for column in COLUMNS[1:])]
-        lines.append("| " + " | ".join([*cells, *(str(one["missed"][rule]) for rule in RULES)]) + " |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in body)]) + "\n"

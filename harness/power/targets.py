@@ -1,8 +1,8 @@
 """Which kernels are mutated, which cases they must be seen by, and what is enumerated for the rest.
 
 All cases of a target launch one and the same program: FlyDSL writes N, H, D and the width of the block table
-into a kernel, so these are the same in all of them. The first case is the smallest that launches it, because
-most mutants end there.
+into a kernel, so these are the same in all of them. The first case is the smallest on which most mutants are
+red, because they end there.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def prefill(heads: int, dim: int) -> Target:
     return Target(
         f"prefill-h{heads}-d{dim}",
         (
-            f"{head}{LONGEST},7-w0@650:697+3,1@2:7-c0-tshuffled-u0-l0-fbytes-s1",
-            f"{head}{LONGEST},300-w0@0:697+3,0@37:41,0@255:600,1@5:300-c2-tshuffled-u9-l0-fbytes-s2",
-            f"{head}{LONGEST},65-w0@640:700,0@17:33,0@256:512,1@0:65,1@64:64-c0-tstrided-u5-l0-faddress-s3",
+            f"{head}{LONGEST},300-w0@0:697+3,0@37:41,0@255:600,1@5:300-c0-tshuffled-u9-l0-fbytes-s1",
+            f"{head}{LONGEST},65-w0@640:700,0@17:33,0@256:512,1@0:65,1@64:64-c2-tstrided-u5-l0-faddress-s3",
             f"{head}{LONGEST},65-w0@100:698+2,0@1:2,1@0:64-c0-tshuffled-u4-l0-fwide-s4",
+            f"{head}{LONGEST},7-w0@650:697+3,1@2:7-c0-tshuffled-u0-l0-fbytes-s2",
             f"{head}{LONGEST},65-w{PIECES}-c0-tshuffled-u0-l0-fboundary-s5",
         ),
         (
@@ -79,8 +79,8 @@ def varqlen(heads: int, dim: int) -> Target:
     return Target(
         f"varqlen-h{heads}-d{dim}",
         (
-            f"{head}{LONGEST},7-q2,1-p1-tshuffled-u0-l0-fbytes-s1",
-            f"{head}{LONGEST},300,17-q4,1,3-p2-tshuffled-u12-l0-fbytes-s2",
+            f"{head}{LONGEST},300,17-q4,1,3-p2-tshuffled-u12-l0-fbytes-s1",
+            f"{head}{LONGEST},7-q2,1-p1-tshuffled-u0-l0-fbytes-s2",
             f"{head}513,{LONGEST},64,1-q3,1,2,1-p0-tstrided-u9-l0-faddress-s3",
             f"{head}{LONGEST},256,257,2-q2,3,1,1-p1-tshuffled-u8-l0-fwide-s4",
         ),

@@ -1,20 +1,20 @@
 """One mutant through a list of cases, until one is red; what other acceptance rules say on the same data.
 
 Contract: a mutant counts as seen only if the unchanged program passes the same case on the same path, which
-`Bench` makes sure of when it is made. The mutated program runs wherever the original one would: a case
-that does not launch it proves nothing and is refused.
+`Bench.of` makes sure of, and is judged by the suite's own check. The cases are recorded (`recorded`), so
+that a trial costs launches and a comparison; `checked` holds a bench that comes from elsewhere against this
+machine. A case that does not launch the mutated program proves nothing and is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from torch import Tensor
 
 from harness import runner
-from harness.case.cases import Case
+from harness.case import cases
 from harness.emulator import sessions
 from harness.emulator.program import Program
 from harness.exits import CannotRun
@@ -23,29 +23,12 @@ from harness.judge import wanted
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status, Verdict
 from harness.paths import base
-from harness.paths.requests.scoring import DecodeScores, PrefillScores, VarqlenScores
-from harness.paths.wrapped import Wrapped
 from harness.power import acceptance
 from harness.power.mutants import Mutant, digest, planted
+from harness.power.recorded import Kept, Recorder, Replayed
 
-SCORES = (DecodeScores, PrefillScores, VarqlenScores)
 ROUNDS = 4
 """A mutant's loops may take this many times the rounds of the most that any case needs, and no more."""
-
-
-class Kept(Wrapped):
-    """A path that keeps its first answer of scores, as it was when it came."""
-
-    first: Any = None
-
-    def around(self, method: Callable[[Any], base.Outcome]) -> Callable[[Any], base.Outcome]:
-        def run(request: Any) -> base.Outcome:
-            outcome = method(request)
-            if self.first is None and isinstance(request, SCORES) and isinstance(outcome.value, Tensor):
-                self.first = outcome.value.clone()
-            return outcome
-
-        return run
 
 
 @dataclass(frozen=True)
@@ -53,81 +36,98 @@ class Told:
     """What became of a mutant.
 
     ``how``: ``bits``, ``mask``, ``finding`` ... (the layer that was red), ``error``, ``refused``, or empty
-    when every case was green. ``case``: the red one. ``missed``: acceptance rules that let every case
-    pass which was run.
+    when every case was green. ``case``: the red one, ``said``: its reason. ``missed``: acceptance rules that
+    let every case pass which was run.
     """
 
     how: str
     case: str = ""
+    said: str = ""
     missed: tuple[str, ...] = ()
     seconds: float = 0.0
 
 
 @dataclass
 class Bench:
-    """Cases that launch one program on one path, each green with the program as it is."""
+    """Cases that launch one program, each green with the program as it is. ``kept``: case id to recording."""
 
-    path: base.Path
-    cases: Sequence[Case]
-    ledger: Ledger
+    named: tuple[str, str]
     program: Program
     rounds: int
+    trees: Mapping[str, str | None]
+    kept: dict[str, Kept]
     want: dict[str, Tensor] = field(default_factory=dict)
-    _digest: dict[int, str] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: base.Path, cases: Sequence[Case], ledger: Ledger) -> Bench:
+    def of(cls, path: base.Path, ids: Sequence[str], ledger: Ledger) -> Bench:
         """Run every case once. Raises `CannotRun` where one is not green, or launches another program."""
+        kept: dict[str, Kept] = {}
+        trees: dict[str, str | None] = {}
         programs: dict[str, Program] = {}
-
-        def note(program: Program) -> Program:
-            programs.setdefault(digest(program), program)
-            return program
-
         most = 0
-        for case in cases:
-            before = set(programs)
-            with sessions.edited(note), sessions.counted() as rounds:
-                verdict = runner.run(case, path, ledger)
+        for one in ids:
+            recorder = Recorder(path)
+            with sessions.counted() as rounds:
+                _green(runner.run(cases.parse(one), recorder, ledger))
             most = max(most, rounds())
-            if not verdict.green:
-                raise CannotRun(f"{case.id} is {verdict.status} without any fault: {verdict.reason}")
-            if len(programs) != 1 or (before and before != set(programs)):
-                raise CannotRun(f"{case.id} launches another kernel than {cases[0].id}")
+            launched = {digest(program): program for program in recorder.programs}
+            programs.update(launched)
+            if len(launched) != 1 or len(programs) != 1:
+                raise CannotRun(f"{one} launches another kernel than {ids[0]}")
+            kept[one] = recorder.kept
+            trees |= recorder.trees
         (program,) = programs.values()
-        return cls(path, cases, ledger, program, ROUNDS * most + ROUNDS)
+        return cls((path.name, path.executor), program, ROUNDS * most + ROUNDS, trees, kept)
 
-    def trial(self, mutant: Mutant) -> Told:
-        """Plant ``mutant`` and run the cases until one is red."""
+    def checked(self, ledger: Ledger) -> Bench:
+        """This bench, every case of it green here. Raises `CannotRun`."""
+        for one in self.kept:
+            _green(runner.run(cases.parse(one), self.path(one, self.program), ledger))
+        return self
+
+    def path(self, case: str, program: Program, brief: bool = False) -> Replayed:
+        """A path that answers ``case`` with ``program``."""
+        return Replayed(self.named, self.trees, self.kept[case], program, self.rounds, brief)
+
+    def trial(self, mutant: Mutant, ledger: Ledger) -> Told:
+        """Plant ``mutant`` and run the cases until one is red.
+
+        Raises `CannotRun` where something else than the kernel broke: that would look like a fault seen.
+        """
         wrong, seconds = planted(self.program, mutant), 0.0
         passing = dict(acceptance.RULES)
-        for case in self.cases:
-            kept = Kept(self.path)
-            with sessions.edited(lambda program: wrong, self.rounds):
-                verdict = runner.run(case, kept, self.ledger)
+        for one in self.kept:
+            path = self.path(one, wrong, brief=True)
+            verdict = runner.run(cases.parse(one), path, ledger)
             seconds += verdict.seconds
-            passing = self._passing(passing, case, kept.first)
+            if path.skipped and not red(verdict):
+                path = self.path(one, wrong)
+                verdict = runner.run(cases.parse(one), path, ledger)
+            passing = self._passing(passing, one, path.first)
             how = red(verdict)
+            if verdict.status is Status.ERROR and not path.broke:
+                raise CannotRun(f"{one} with {mutant.name}: {verdict.reason}")
             if how:
-                return Told(how, case.id, tuple(passing), seconds)
-        return Told("", "", tuple(passing), seconds)
+                return Told(how, one, verdict.reason, tuple(passing), seconds)
+        return Told("", "", "", tuple(passing), seconds)
 
     def _passing(
-        self, rules: Mapping[str, acceptance.Rule], case: Case, got: Tensor | None
+        self, rules: Mapping[str, acceptance.Rule], case: str, got: Tensor | None
     ) -> dict[str, acceptance.Rule]:
         """The rules that let ``got`` pass; no answer at all passes nowhere."""
         if got is None:
             return {}
-        want = self._want(case)
+        if case not in self.want:
+            self.want[case] = wanted.scored(inputs.build(cases.parse(case)), "exact").value
+        want = self.want[case]
         if got.shape != want.shape:
             return {}
         return {name: rule for name, rule in rules.items() if rule(got, want)}
 
-    def _want(self, case: Case) -> Tensor:
-        if case.id not in self.want:
-            made = inputs.build(case)
-            self.want[case.id] = wanted.scored(made, "exact").value
-        return self.want[case.id]
+
+def _green(verdict: Verdict) -> None:
+    if not verdict.green:
+        raise CannotRun(f"{verdict.case} is {verdict.status} without any fault: {verdict.reason}")
 
 
 def red(verdict: Verdict) -> str:

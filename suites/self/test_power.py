@@ -90,14 +90,15 @@ def test_a_watched_program_counts_the_lanes_that_would_get_another_value() -> No
     build, tensors = summing()
     whole = build.finish()
     (one,) = [one for one in mutants.mutants(whole) if one.name.startswith("4 iadd dropped")]
-    made = mutants.watched(whole, one)
-    assert made is not None
-    watched, count = made
+    (border,) = [one for one in mutants.mutants(whole) if "border" in one.detail]
+    (store,) = [one for one in mutants.mutants(whole) if one.rule == "removed"]
+    watched, counts = mutants.watching(whole, [one, store, border])
     run(watched, tensors)
     assert tensors[1][:4].tolist() == [3, 9, 15, 21]
-    assert (count.compared, count.differing) == (64, 63)
-    (store,) = [one for one in mutants.mutants(whole) if one.rule == "removed"]
-    assert mutants.watched(whole, store) is None
+    assert {name: (count.compared, count.differing) for name, count in counts.items()} == {
+        one.name: (64, 63),
+        border.name: (64, 1),
+    }
 
 
 def test_float_constants_and_matrix_operands() -> None:
