@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from harness.judge.verdict import OUT_OF_SCOPE
+from harness.judge.verdict import FAULTS, OUT_OF_SCOPE
 
 AGREE = 0
 DIFFER = 1
@@ -24,7 +24,8 @@ MEANING: Mapping[int, str] = {
     DIFFER: "something differs (or a ledger entry went stale)",
     USAGE: "bad usage or input",
     ERROR: "something could not run",
-    UNPROVEN: "nothing differs, but something is mistrusted, or unsupported though it was asked for by name",
+    UNPROVEN: "nothing differs, but something is mistrusted, unsupported though it was asked for by name,"
+    " or a fault that was planted is never reached",
     INTERRUPTED: "interrupted; what had ended is kept",
 }
 
@@ -64,7 +65,18 @@ def of_records(
         return ERROR
     if "mistrusted" in statuses or any(refused(record, asked) for record in ended) or "agree" not in statuses:
         return UNPROVEN
+    if not all(planted_cases(ended).values()):
+        return UNPROVEN
     return AGREE
+
+
+def planted_cases(records: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Name of each fault that was planted on purpose to the number of cases that reached it."""
+    reached: dict[str, int] = {}
+    for record in records:
+        for name, met in dict(dict(record.get("facts") or {}).get(FAULTS) or {}).items():
+            reached[name] = reached.get(name, 0) + bool(met)
+    return reached
 
 
 def refused(record: Mapping[str, Any], asked: Collection[str] = ()) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path as File
 
 from harness.case.cases import Case
+from harness.faults.planted import marked
 from harness.judge.ledger import HITS, Ledger
 from harness.judge.verdict import OUT_OF_SCOPE, Grade, Status, Verdict
 from harness.paths.base import OutOfScope, Path, Unsupported
@@ -37,7 +38,8 @@ def run(case: Case, path: Path, ledger: Ledger) -> Verdict:
             notes=(f"raised at {_place(error)}",), facts={"traceback": traceback.format_exc()}
         )
     verdict = _with_ledger(verdict, path, ledger)
-    return replace(verdict, seconds=time.perf_counter() - began, rerun=rerun(case, path))
+    verdict = replace(verdict, seconds=time.perf_counter() - began, rerun=rerun(case, path))
+    return marked(verdict, path)
 
 
 def rerun(case: Case, path: Path) -> str:

@@ -23,8 +23,10 @@ from harness.case import case_lists, cases
 from harness.case.case_limits import CaseError
 from harness.case.cases import Case
 from harness.command.arguments import named_path
+from harness.command.cli_check import faults_of
 from harness.judge import ledger
-from harness.judge.verdict import Status, Verdict
+from harness.judge import verdict as verdicts
+from harness.judge.verdict import Status, Verdict, faulty
 from harness.paths import registry
 from harness.record import provenance, store, summary
 from suites import guards
@@ -32,6 +34,7 @@ from suites import guards
 FOLDER = pytest.StashKey[Path]()
 JOURNAL = pytest.StashKey[store.Journal]()
 PATHS = pytest.StashKey[Sequence[registry.Choice]]()
+FAULTS = pytest.StashKey[Sequence[Any]]()
 SECONDS_A_CASE = 600
 
 
@@ -41,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--path", action="append", default=[], help=f"path under test, repeatable: {names}")
     for option, source in registry.SOURCES.items():
         group.addoption(f"--{option}", type=named_path, metavar="DIR", help=f"directory of {source.what}")
+    group.addoption("--fault", action="append", default=[], help="plant this fault of the catalogue")
     group.addoption("--cases", default="smoke", choices=("smoke", "full"), help="which list of cases")
     group.addoption(
         "--suite", action="append", default=[], choices=cases.SUITES, help="only this suite (repeatable)"
@@ -60,6 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "suite(name): the suite whose listed cases this test runs")
     try:
         config.stash[PATHS] = chosen(config.option)
+        config.stash[FAULTS] = planted_faults(config)
     except (exits.InputError, exits.CannotRun) as error:
         raise pytest.UsageError(str(error)) from None
     if is_worker(config):
@@ -86,6 +91,12 @@ def chosen(option: Any) -> tuple[registry.Choice, ...]:
     """The paths under test. Raises `InputError` or `CannotRun`."""
     trees = registry.Trees(**{name: getattr(option, name) for name in registry.SOURCES})
     return registry.choose(option.path, trees)
+
+
+def planted_faults(config: pytest.Config) -> Sequence[Any]:
+    """The faults to plant, each once. Raises `InputError`."""
+    config.option.fault = list(dict.fromkeys(config.option.fault))
+    return faults_of(config.option.fault, config.stash[PATHS])
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -148,19 +159,29 @@ def judge(
     """Runs a case, records the verdict, and passes, skips or fails the test by it."""
     option = request.config.option
     journal = journal_of(request.config)
+    faults = request.config.stash[FAULTS]
+
+    def with_faults(path: Any) -> Any:
+        """A path of its own for each case, since a fault remembers what it was asked."""
+        if not faults:
+            return path
+        from harness.faults.planted import planted
+
+        return planted(path, faults)
 
     def judged(case: Case) -> Verdict:
         from harness import runner
 
-        journal.start(case.id, choice.name)
+        journal.start(case.id, faulty(choice.name, option.fault))
         try:
             path, book = path_under_test(choice), ledger.load()
             with guards.time_limit(option.limit):
-                verdict = runner.run(case, path, book)
+                verdict = runner.run(case, with_faults(path), book)
         except (exits.InputError, exits.CannotRun) as error:
-            verdict = could_not_run(case, choice, str(error))
+            verdict = could_not_run(case, choice, str(error), option.fault)
         except Exception as error:  # whatever it is, the case is recorded
-            verdict = could_not_run(case, choice, f"{type(error).__name__}: {error}")
+            reason = f"{type(error).__name__}: {error}"
+            verdict = could_not_run(case, choice, reason, option.fault)
         record = verdict.to_record()
         journal.verdict(record)
         alone = len(request.config.stash[PATHS]) == 1
@@ -181,7 +202,7 @@ def pytest_handlecrashitem(crashitem: str, report: pytest.TestReport, sched: Any
         reason = "the worker process died while it ran this case"
         text, name = case_id(crashitem)
         choice = next(one for one in config.stash[PATHS] if name in ("", one.name))
-        verdict = could_not_run(cases.parse(text), choice, reason)
+        verdict = could_not_run(cases.parse(text), choice, reason, config.option.fault)
         journal_of(config).verdict(verdict.to_record())
 
 
@@ -278,7 +299,7 @@ def plan(config: pytest.Config, count: int) -> None:
         "engine": "pytest",
     }
     if not config.stash[FOLDER].is_dir():
-        about = provenance.collect(config.stash[PATHS], arguments)
+        about = provenance.collect(config.stash[PATHS], arguments, faults=option.fault)
         try:
             store.create(option.results, about, run_id=config.stash[FOLDER].name)
         except exits.InputError as error:
@@ -293,8 +314,10 @@ def journal_of(config: pytest.Config) -> store.Journal:
     return config.stash[JOURNAL]
 
 
-def could_not_run(case: Case, choice: registry.Choice, reason: str) -> Verdict:
+def could_not_run(case: Case, choice: registry.Choice, reason: str, faults: Sequence[str] = ()) -> Verdict:
     """The verdict of a case that never reached its path, or took its process down."""
     words = ["python", "-m", "harness", "check", case.id, "--path", choice.name, *choice.trees.options()]
-    rerun = shlex.join(words)
-    return Verdict(case.id, case.suite, choice.name, "none", Status.ERROR, reason=reason, rerun=rerun)
+    rerun = shlex.join([*words, *(word for name in faults for word in ("--fault", name))])
+    facts = {verdicts.FAULTS: dict.fromkeys(faults, False)} if faults else {}
+    path = faulty(choice.name, faults)
+    return Verdict(case.id, case.suite, path, "none", Status.ERROR, reason=reason, rerun=rerun, facts=facts)

@@ -18,7 +18,7 @@ from harness.record import document, provenance, store, summary
 
 def verify(args: argparse.Namespace) -> int:
     """Run the capture on the chosen paths. Raises `InputError` or `CannotRun` before anything has run."""
-    for field in ("suite", "junit", "cases", "limit", "workers"):
+    for field in ("suite", "junit", "cases", "limit", "workers", "fault"):
         if getattr(args, field) not in (None, []):
             option = "-n" if field == "workers" else f"--{field}"
             raise exits.InputError(

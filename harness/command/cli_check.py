@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from harness import exits
 from harness.case import cases
@@ -12,10 +14,14 @@ from harness.command.arguments import named_path
 from harness.paths import registry
 from harness.record import document, provenance
 
+if TYPE_CHECKING:
+    from harness.faults.fault import Fault
+
 EPILOG = """\
 examples:
   harness check decode-n1-h64-d128-ctx2047-tshuffled-u0-l0-fbytes-s1
   harness check prefill-h32-d128-ctx700-w0@0:690+10-c0-tshuffled-u0-l0-faddress-s3 --path oracle
+  harness check quantise-r1-d128-fboundary-s2 --fault tie-away
   harness check --capture DIR
 'harness list cases' prints ids to start from, 'harness list --help' what their fields mean,
 'harness capture-spec' what a capture is.
@@ -51,12 +57,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", type=named_path, metavar="F", help="also write the verdict and provenance to this file"
     )
+    add_fault_argument(parser, "plant this fault of the catalogue in the path (repeatable)")
     parser.add_argument(
         "--git-exit",
         action="store_true",
         help=f"exit as 'git bisect run' wants it: 0 agrees, 1 differs, {CANNOT_TELL} cannot be told",
     )
     parser.epilog = EPILOG
+
+
+def add_fault_argument(parser: argparse.ArgumentParser, about: str) -> None:
+    """``--fault NAME``, the same wherever faults can be planted."""
+    parser.add_argument("--fault", action="append", default=[], metavar="NAME", help=about)
 
 
 def add_capture_argument(parser: argparse.ArgumentParser) -> None:
@@ -94,15 +106,17 @@ def check(args: argparse.Namespace) -> int:
     case = cases.parse(args.id)
     document.check_output("--json", args.json)
     chosen = registry.choose(args.path, trees_of(args))
-    about = provenance.collect(chosen, {"id": case.id})
+    faults = faults_of(args.fault, chosen)
+    about = provenance.collect(chosen, {"id": case.id}, faults=[fault.name for fault in faults])
     paths = [registry.create(choice) for choice in chosen]
 
     from harness import runner
+    from harness.faults.planted import planted
     from harness.judge import ledger
 
     records = []
     for path in paths:
-        verdict = runner.run(case, path, ledger.load())
+        verdict = runner.run(case, planted(path, faults), ledger.load())
         print(verdict.text())
         records.append(verdict.to_record())
     if args.json:
@@ -110,8 +124,23 @@ def check(args: argparse.Namespace) -> int:
     return exits.of_records(records, asked={case.suite})
 
 
+def faults_of(names: list[str], chosen: Sequence[registry.Choice]) -> Sequence[Fault]:
+    """The faults called ``names``; nothing is imported for none. Raises `InputError` with near names."""
+    if not names:
+        return ()
+    for choice in chosen:
+        registry.prepare_environment(choice.name)  # before a module of a stage imports what reads it
+    from harness.faults import catalogue
+
+    return catalogue.chosen(names)
+
+
 def check_capture(args: argparse.Namespace) -> int:
     """The same for a capture; what it holds of its engine is judged too."""
+    if args.fault:
+        raise exits.InputError(
+            f"--fault {args.fault[0]} means nothing with --capture, whose answers are there"
+        )
     document.check_output("--json", args.json)
     chosen = registry.choose(args.path, trees_of(args))
 

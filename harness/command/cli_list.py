@@ -1,4 +1,4 @@
-"""``harness list``: what there is to run. Loads no torch, so that it answers at once."""
+"""``harness list``: what there is to run. Loads no torch but for the faults, so that it answers at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness import exits
 from harness.case import case_lists, cases, lists
 from harness.paths import registry
 
-WHAT = ("cases", "paths", "suites", "fills")
+WHAT = ("cases", "paths", "suites", "fills", "faults")
 FIELDS_HELP = "\n".join(f"  {name:<8}{meaning}" for name, meaning in cases.HELP.items())
 
 
@@ -40,11 +40,20 @@ def _lines(args: argparse.Namespace) -> list[str]:
     if args.what == "cases":
         chosen = args.suite or cases.SUITES
         return [case.id for suite in chosen for case in case_lists.listed(suite, args.cases)]
+    if args.what == "faults":
+        return _faults()
     if args.what == "paths":
         return [f"{name:<10}{entry.about}" for name, entry in registry.PATHS.items()]
     if args.what == "fills":
         return list(dict.fromkeys(f"{name:<10}{about}" for name, about in _fills()))
     return [_suite_line(suite) for suite in cases.SUITES]
+
+
+def _faults() -> list[str]:
+    registry.prepare_environment(registry.DEFAULT)  # before a module of a stage imports what reads it
+    from harness.faults import table
+
+    return table.lines()
 
 
 def _suite_line(suite: str) -> str:

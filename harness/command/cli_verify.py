@@ -19,7 +19,13 @@ from harness import exits
 from harness.case import cases
 from harness.command import engine
 from harness.command.arguments import named_path
-from harness.command.cli_check import add_capture_argument, add_path_arguments, trees_of
+from harness.command.cli_check import (
+    add_capture_argument,
+    add_fault_argument,
+    add_path_arguments,
+    faults_of,
+    trees_of,
+)
 from harness.command.console import console_for_people
 from harness.command.progress import Display, Watch
 from harness.judge import ledger
@@ -32,6 +38,7 @@ examples:
   harness verify --path aiter --aiter ../aiter --cases full --html verify.html
   harness verify --aiter ../aiter --atom ../ATOM
   harness verify --suite decode --suite prefill -n 1 --json verdicts.json
+  harness verify --fault tie-away                   are the suites able to see it?
 
 exit codes:
 """
@@ -42,6 +49,7 @@ SECONDS_A_CASE = 600
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_path_arguments(parser)
     add_capture_argument(parser)
+    add_fault_argument(parser, "plant this fault of the catalogue in the paths (repeatable)")
     suites = ", ".join(cases.SUITES)
     parser.add_argument(
         "--suite", nargs="+", action="extend", default=[], metavar="S", help=f"only these: {suites}"
@@ -81,6 +89,7 @@ class Order:
     cases: str
     workers: int
     limit: int
+    faults: tuple[str, ...] = ()
 
     @property
     def trees(self) -> dict[str, Path]:
@@ -94,6 +103,7 @@ class Order:
         options = ["--cases", self.cases, "--limit", str(self.limit)]
         options += [f"--path={choice.name}" for choice in self.paths]
         options += [f"--{option}={tree}" for option, tree in self.trees.items()]
+        options += [f"--fault={name}" for name in self.faults]
         return options + [f"--suite={suite}" for suite in self.suites]
 
     def arguments(self) -> dict[str, Any]:
@@ -105,6 +115,7 @@ class Order:
             "suite": list(self.suites),
             "workers": self.workers,
             "limit": self.limit,
+            **({"fault": list(self.faults)} if self.faults else {}),
         }
 
 
@@ -115,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
 
         return captured.verify(args)
     order = check(args)
-    about = provenance.collect(order.paths, order.arguments())
+    about = provenance.collect(order.paths, order.arguments(), faults=order.faults)
     run = store.create(args.results, about)
     console = console_for_people()
     which = f"{order.cases} cases of {', '.join(order.suites) or 'all suites'}"
@@ -144,9 +155,11 @@ def check(args: argparse.Namespace) -> Order:
         document.check_output(field, file)
     document.check_apart(files)
     paths = registry.choose(args.path, trees_of(args))
+    faults = tuple(fault.name for fault in faults_of(args.fault, paths))
     ledger.load()
     store.check_directory("--results", args.results)
-    return Order(paths, tuple(dict.fromkeys(args.suite)), args.cases or "smoke", workers, limit)
+    suites = tuple(dict.fromkeys(args.suite))
+    return Order(paths, suites, args.cases or "smoke", workers, limit, faults)
 
 
 def conclude(

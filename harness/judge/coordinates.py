@@ -103,8 +103,8 @@ EDGES: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 }
 
 
-def pattern(difference: Difference, grid: Grid) -> str:
-    """What the differing cells share, in words; empty when nothing is worth saying."""
+def pattern(difference: Difference, grid: Grid, most: int = MOST) -> str:
+    """What the differing cells share, in words, at most ``most`` things; empty when nothing is worth saying."""
     cells = difference.cells
     if difference.layer not in ("mask", "bits", "bound") or cells.shape[-1:] != (2,) or not len(cells):
         return ""
@@ -117,7 +117,7 @@ def pattern(difference: Difference, grid: Grid) -> str:
         if len(cells) > 1
     ]
     told = sorted(filter(None, shared), key=_strength)
-    return "; ".join(filter(None, [edge, *told][:MOST]))
+    return "; ".join(filter(None, [edge, *told][:most]))
 
 
 def _strength(said: str) -> int:

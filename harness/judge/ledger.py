@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.case.cases import SUITES
 from harness.findings import KINDS, Finding
-from harness.judge.verdict import Status, Verdict
+from harness.judge.verdict import Status, Verdict, without_faults
 from harness.paths import registry
 
 FILE = Path(__file__).with_name("ledger.toml")
@@ -64,6 +64,7 @@ class Ledger:
         self, findings: Iterable[Finding], path: str
     ) -> tuple[tuple[tuple[Finding, Entry], ...], tuple[Finding, ...]]:
         """(known, each with its entry; new) of ``findings`` on ``path``."""
+        path = without_faults(path)
         known: list[tuple[Finding, Entry]] = []
         new: list[Finding] = []
         for finding in findings:

@@ -25,15 +25,17 @@ OTHERS = 64
 """Sequences whose pages are tried in place of the right ones."""
 
 
-def explain(inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int) -> list[str]:
+def explain(
+    inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int, most: int = MOST
+) -> list[str]:
     """Sentences about float32 scalar ``got`` at (row, column), where ``want`` [T, W] is the oracle's map."""
     if not bool(got.isfinite()) or float(got) == 0:
         return []
     said = list(_addressed(inputs, float(got))) if inputs.case.f == "address" else []
     said += list(_elsewhere(inputs, want, got, row, column))
-    if len(said) < MOST and inputs.start[row] <= column < inputs.end[row]:
+    if len(said) < most and inputs.start[row] <= column < inputs.end[row]:
         said += list(_by_rule(inputs, got, row, column))
-    return list(dict.fromkeys(said))[:MOST]
+    return list(dict.fromkeys(said))[:most]
 
 
 def _addressed(inputs: Inputs, got: float) -> Iterator[str]:

@@ -7,7 +7,7 @@ by truth value instead of by `Verdict.green`: every status is a non-empty string
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -43,6 +43,22 @@ OUT_OF_SCOPE = "out of scope"
 
 SUBJECTS = "subjects"
 """Key of `Verdict.facts`: request to who answered it and how it ran, ``aiter (emulated)``."""
+
+FAULTS = "faults"
+"""Key of `Verdict.facts`: name of each fault that was planted on purpose to whether a request reached it."""
+
+WITH_FAULT = " with fault "
+
+
+def faulty(subject: str, faults: Iterable[str]) -> str:
+    """What ``subject`` (a path) is called with ``faults`` planted: ``flydsl with fault tie-away``."""
+    return "".join((subject, *(f"{WITH_FAULT}{name}" for name in faults)))
+
+
+def without_faults(subject: str) -> str:
+    """Inverse of `faulty`: the path's own name."""
+    return subject.partition(WITH_FAULT)[0]
+
 
 LAYERS = ("shape", "mask", "bits", "bound", "refusal", "finding")
 """Comparison layers in the order they are tried; a verdict names the first that failed.

@@ -100,9 +100,10 @@ class Pool:
 
     def _start(self, world: int, recipe: again.Recipe) -> None:
         """Have ``world`` processes; new ones when another registered path is asked (one tree a process)."""
-        if recipe.choice and self._recipe not in (None, recipe):
+        inner = again.sound(recipe)
+        if recipe.choice and self._recipe not in (None, inner):
             self.close()
-        self._recipe = recipe if recipe.choice else self._recipe
+        self._recipe = inner if recipe.choice else self._recipe
         if self.folder is None:
             self.folder = FilePath(tempfile.mkdtemp(prefix="ranks-"))
             self._stores = (0, self._stores[1])

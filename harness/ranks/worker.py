@@ -63,6 +63,7 @@ class _Rank:
 
     def __init__(self) -> None:
         self._recipe: again.Recipe | None = None
+        self._inner: Path | None = None
         self._path: Path | None = None
         self._store = ""
         self._group: Group | None = None
@@ -78,8 +79,10 @@ class _Rank:
             return pickle.dumps((BROKEN, f"{type(problem).__name__}: {problem}"))
 
     def _made(self, order: Order) -> Path:
+        if self._inner is None or again.sound(order.recipe) != again.sound(self._recipe):
+            self._inner, self._recipe = again.make(order.recipe), None
         if self._path is None or order.recipe != self._recipe:
-            self._path, self._recipe = again.make(order.recipe), order.recipe
+            self._path, self._recipe = again.plant(self._inner, order.recipe), order.recipe
         return self._path
 
     def _met(self, order: Order) -> Group:

@@ -17,6 +17,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.judge.verdict import faulty
+
 if TYPE_CHECKING:
     from harness.paths.registry import Choice
 
@@ -24,8 +26,10 @@ PROJECT = "fp4-indexer-harness"
 UNKNOWN = "unknown"
 
 
-def collect(paths: Sequence[Choice], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Everything known before a run starts, for a run on ``paths``."""
+def collect(
+    paths: Sequence[Choice], arguments: Mapping[str, Any], *, faults: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Everything known before a run starts, for a run on ``paths`` with ``faults`` planted on purpose."""
     trees: dict[str, Path] = {}
     for choice in paths:
         trees |= choice.trees.given()
@@ -38,7 +42,8 @@ def collect(paths: Sequence[Choice], arguments: Mapping[str, Any]) -> dict[str, 
         "torch": {"version": version("torch"), **_torch_commit()},
         "python": platform.python_version(),
         "machine": machine(),
-        "path": ", ".join(choice.name for choice in paths),
+        "path": ", ".join(faulty(choice.name, faults) for choice in paths),
+        **({"faults": list(faults)} if faults else {}),
         "arguments": dict(arguments),
         "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
     }

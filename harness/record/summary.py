@@ -19,9 +19,10 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.case.cases import SUITES
+from harness.exits import planted_cases
 from harness.findings import Finding
 from harness.judge.ledger import Ledger
-from harness.judge.verdict import SUBJECTS, Grade, Status, Verdict
+from harness.judge.verdict import FAULTS, SUBJECTS, Grade, Status, Verdict
 
 Record = Mapping[str, Any]
 
@@ -166,6 +167,19 @@ def subjects(records: Sequence[Record]) -> list[str]:
     return lines
 
 
+def planted(records: Sequence[Record]) -> list[str]:
+    """A line a fault that was planted on purpose: how many cases reached it, how many of them differ."""
+    lines = []
+    for name, reached in planted_cases(records).items():
+        seen = sum(
+            record["status"] == Status.DIFFER and bool(record["facts"].get(FAULTS, {}).get(name))
+            for record in records
+        )
+        told = f"reached in {reached} of {_cases(len(records))}, {seen} of these differ"
+        lines.append(f"fault {name} was planted on purpose: {told}")
+    return lines
+
+
 def _cells(records: Sequence[Record]) -> list[Text]:
     counts: Counter[str] = Counter()
     for counted in tally(records).values():
@@ -204,6 +218,8 @@ def show(
         console.print("nothing ran")
         return
     console.print(table(records))
+    for line in planted(records):
+        console.print(Text(f"\n{line}", style="bold red"), soft_wrap=True)
     _show_subjects(console, records)
     _show_unsupported(console, records)
     failed = alike(red(records)) if texts else []

@@ -48,6 +48,7 @@ def context(run: store.Run) -> dict[str, Any]:
         "path": about.get("path", "?"),
         "manifest": manifest,
         "complete": complete,
+        "planted": summary.planted(records),
         "loaded": loaded,
         "statuses": list(map(str, Status)),
         "said": summary.statuses(records),
