@@ -19,6 +19,7 @@ KINDS = (
     "undefined-load",
     "write-race",
     "missing-barrier",
+    "overwritten-early",
     "unwritten",
     "address-wrap",
     "divergent-lanes",
@@ -30,6 +31,7 @@ out-of-bounds-load/-store: a byte outside the tensor the address was derived fro
 undefined-load: a byte inside the tensor that nobody ever wrote (declared by the case).
 write-race: two lanes stored to one address in one launch (shared memory: between two barriers).
 missing-barrier: a lane read shared memory that another wave stored since the last barrier.
+overwritten-early: a lane stored to shared memory that another wave read since the last barrier.
 unwritten: a cell the case expects and no lane stored.
 address-wrap: 32-bit arithmetic that feeds an address left the range of its type.
 divergent-lanes: a cross-lane operation while some lanes of the wave were switched off.

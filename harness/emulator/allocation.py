@@ -39,6 +39,7 @@ class Allocation:
     defined: Tensor | None = None
     expected: Tensor | None = None
     writer: Tensor | None = None
+    reader: Tensor | None = None
     grain: int = 0
     per_cta: int | None = None
     lanes: tuple[int, int, int] | None = None

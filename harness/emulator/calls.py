@@ -7,7 +7,7 @@ session is open, as those of the first front end do.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -24,9 +24,14 @@ Grid = tuple[int, int, int]
 
 
 def call(
-    kernel: Program, grid: Grid, block: Grid, arguments: Sequence[Argument], slab_lanes: int = 0
+    kernel: Program,
+    grid: Grid,
+    block: Grid,
+    arguments: Sequence[Argument],
+    slab_lanes: int = 0,
+    finish: Callable[[Program], Program] | None = None,
 ) -> None:
-    """Run ``kernel`` over ``grid`` workgroups of ``block`` lanes.
+    """Run ``kernel`` over ``grid`` workgroups of ``block`` lanes; ``finish`` makes what runs of it, at last.
 
     ``arguments`` in the kernel's order: tensors and None for pointers, numbers for the rest. A grid with an
     axis of 0 is no launch. Raises `UnsupportedOperation` for an operation, or arguments of other types than
@@ -42,6 +47,7 @@ def call(
         session = sessions.current()
         held: dict[tuple[int, int], Allocation] = {}
         program = sessions.as_edited(kernel)
+        program = program if finish is None else finish(program)
         values = [
             _value(argument, kernel.types[number], place, session, held)
             for place, (argument, number) in enumerate(zip(arguments, kernel.arguments, strict=True))

@@ -125,7 +125,8 @@ def _barrier(slab: Slab, op: Op) -> None:
     if mask is not None:
         _missed_barrier(slab, op, mask)
     for allocation in slab.shared.values():
-        slab.memory.barrier(allocation, mask)
+        slab.memory.races.barrier(allocation, mask)
+    slab.memory.races.settle(mask, slab.where(op))
 
 
 def _nop(slab: Slab, op: Op) -> None:

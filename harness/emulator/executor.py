@@ -42,7 +42,8 @@ class Executor:
         self.device = device
         self.findings = findings
         self.matrix = MatrixUnit(device)
-        self.memory = Memory(findings, device)
+        settles = any(op.code in ("barrier", "wait") for op in program.walk())
+        self.memory = Memory(findings, device, settles=settles)
         self.addresses = AddressSlice.of(program)
 
     def run(self, launch: Launch, slab_lanes: int = 0, later: Collection[Allocation] = ()) -> None:

@@ -185,7 +185,8 @@ class Walk:
             where = self._slab.where(op)
             self._slab.findings.add("divergent-lanes", "", where, int(absent.sum()), where.first(absent))
         for allocation in self._slab.shared.values():
-            self._slab.memory.barrier(allocation, going)
+            self._slab.memory.races.barrier(allocation, going)
+        self._slab.memory.races.settle(going, self._slab.where(self._blocks[int(first.min()) - 1].ops[-1]))
         self._at = torch.where(going, self._resume, self._at)
 
 

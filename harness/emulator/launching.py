@@ -21,8 +21,6 @@ from torch import Tensor
 from harness.emulator import lanes
 from harness.emulator.allocation import Allocation, Pointer, null, span_of
 from harness.emulator.executor import Executor, Launch
-from harness.emulator.flydsl_frontend import translate
-from harness.emulator.flydsl_types import struct_leaves
 from harness.emulator.meanings import EVALUATE
 from harness.emulator.operations import Site
 from harness.emulator.program import Op, Program, Type, UnsupportedOperation
@@ -96,6 +94,9 @@ def _lowered(artifact: Any) -> tuple[dict[str, Program], dict[str, Program]]:
     from flydsl.compiler.backends import get_backend
     from flydsl.compiler.jit_function import _create_mlir_context
 
+    # Only lowering needs FlyDSL: a launch that was resolved can be run again where there is none.
+    from harness.emulator.flydsl_frontend import translate
+
     fragments = ",".join(get_backend().pipeline_fragments(compile_hints={}))
     with _create_mlir_context():
         module = ir.Module.parse(artifact._source_ir)
@@ -121,6 +122,8 @@ def _argument(kind: Type, address: int | None, label: str) -> Any:
     if kind.kind == "pointer" or not address:
         return null(label)
     if kind.kind == "struct":
+        from harness.emulator.flydsl_types import struct_leaves
+
         leaves = struct_leaves(kind)
         if not leaves:
             return ()

@@ -9,24 +9,24 @@ redundant first (a range test over the whole slab is such a proof).
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from harness.emulator.allocation import POISON_BYTE, WORD_TYPES, Allocation, Pointer
 from harness.emulator.found import Findings, Where
-from harness.emulator.lanes import WAVE
+from harness.emulator.racing import Races
 
 
 class Memory:
     """Loads and stores of one launch."""
 
-    def __init__(self, findings: Findings, device: torch.device) -> None:
+    def __init__(self, findings: Findings, device: torch.device, *, settles: bool = False) -> None:
+        """``settles``: as in `Races`."""
         self._findings = findings
         self._device = device
+        self.races = Races(findings, device, settles=settles)
 
     def load(self, pointer: Pointer, width: int, mask: Tensor | None, where: Where) -> Tensor:
         """``width`` bytes per lane as ``(C, W, L, words)`` (int32 words; int8/int16 below 4 bytes)."""
@@ -38,8 +38,9 @@ class Memory:
         if inside is not None:
             value = torch.where(inside.unsqueeze(-1), value, torch.full_like(value, POISON_BYTE))
         self._check_defined(allocation, offset, width, mask, inside, where)
-        if allocation.per_cta is not None:
-            self._check_barrier(allocation, offset, width, mask, where)
+        if allocation.per_cta is not None and allocation.lanes is None:
+            self.races.check_stored(allocation, offset, width, mask, where)
+            self.races.note_readers(allocation, offset, width, mask, where)
         return value
 
     def store(self, pointer: Pointer, value: Tensor, width: int, mask: Tensor | None, where: Where) -> None:
@@ -65,7 +66,9 @@ class Memory:
             return
         offsets = offset.flatten()[chosen].long()
         data = value.expand(*shape, width).reshape(-1, width)[chosen]
-        self._record_writer(allocation, offsets, width, chosen, where)
+        if allocation.reader is not None:
+            self.races.check_readers(allocation, offsets, width, chosen, where)
+        self.races.note_writers(allocation, offsets, width, chosen, where)
         allocation.define(offsets, width)
         if (
             width in (4, 8, 16)
@@ -95,36 +98,6 @@ class Memory:
         offset = allocation.place(offset)
         self._check_defined(allocation, offset, width, active, None, where)
         return offset, active
-
-    def barrier(self, allocation: Allocation, mask: Tensor | None) -> None:
-        """A barrier: what a workgroup stored to shared memory is now all its waves' to read and replace."""
-        if allocation.writer is None:
-            return
-        if mask is None:
-            allocation.writer.zero_()
-        elif allocation.per_cta:
-            by_cta = allocation.writer.view(allocation.data.numel() // allocation.per_cta, -1)
-            by_cta.masked_fill_(mask.flatten(1).any(dim=1, keepdim=True), 0)
-
-    def _check_barrier(
-        self, allocation: Allocation, offset: Tensor, width: int, mask: Tensor | None, where: Where
-    ) -> None:
-        """Report reads of shared memory that another wave stored since the last barrier."""
-        if allocation.writer is None:
-            return
-        shape = where.lanes(offset.shape)
-        lane = torch.arange(math.prod(shape), device=self._device).view(shape) + where.first_lane
-        wrong = torch.zeros(shape, dtype=torch.bool, device=self._device)
-        for byte in range(0, width, allocation.grain):
-            cell = ((offset + byte) // allocation.grain).clamp(max=allocation.writer.numel() - 1)
-            writer = allocation.writer[cell.flatten()].view(offset.shape)
-            wrong |= (writer != 0) & ((writer - 1) // WAVE != lane // WAVE)
-        wrong = wrong if mask is None else wrong & mask
-        count = int(wrong.sum())
-        if count:
-            place = where.pick(offset, wrong) % allocation.size
-            detail = {**where.first(wrong), "offset": place, "extent": allocation.size}
-            self._findings.add("missing-barrier", allocation.label, where, count, detail)
 
     def check_expected(self, allocation: Allocation, where: Where) -> None:
         """Report cells that had to be stored and were not, after the launch."""
@@ -200,42 +173,3 @@ class Memory:
             place = where.pick(offset, wrong) % allocation.size
             detail = {**where.first(wrong), "offset": place, "extent": allocation.size}
             self._findings.add("undefined-load", allocation.label, where, count, detail)
-
-    def _record_writer(
-        self, allocation: Allocation, offsets: Tensor, width: int, chosen: Tensor, where: Where
-    ) -> None:
-        grain = 4 if width % 4 == 0 and allocation.size % 4 == 0 and not bool((offsets & 3).any()) else 1
-        writer = self._writers(allocation, grain)
-        grain = allocation.grain
-        me = (chosen + 1 + where.first_lane).to(torch.int32)
-        other = torch.zeros_like(me)  # another lane that stored to one of the cells of this lane
-        for step in range(max(1, width // grain)):
-            cell = offsets // grain + step
-            before = writer[cell]
-            writer[cell] = me
-            for rival in (before, writer[cell]):
-                other = torch.where((other == 0) & (rival > 0) & (rival != me), rival, other)
-        clash = other != 0
-        if bool(clash.any()):
-            spot = int(clash.nonzero()[0])
-            detail = {
-                **where.coordinates(int(chosen[spot])),
-                "offset": int(offsets[spot]) % allocation.size,
-                "extent": allocation.size,
-                "other": where.coordinates(int(other[spot]) - 1 - where.first_lane),
-            }
-            self._findings.add("write-race", allocation.label, where, int(clash.sum()), detail)
-
-    def _writers(self, allocation: Allocation, grain: int) -> Tensor:
-        """Who stored each cell of ``grain`` bytes (0: nobody, -1: an earlier launch).
-
-        Zero pages cost nothing until touched.
-        """
-        if allocation.writer is None:
-            allocation.grain = grain
-            zeros = np.zeros(-(-allocation.data.numel() // grain), dtype=np.int32)
-            allocation.writer = torch.from_numpy(zeros).to(self._device)
-        elif grain < allocation.grain:
-            allocation.writer = allocation.writer.repeat_interleave(allocation.grain // grain)
-            allocation.grain = grain
-        return allocation.writer

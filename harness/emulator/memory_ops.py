@@ -67,7 +67,8 @@ def _grid_dim(slab: Slab, op: Op) -> None:
 def _shared_base(slab: Slab, op: Op) -> None:
     name = op.attrs["name"]
     if name not in slab.shared:
-        slab.shared[name] = Allocation.shared(name, op.attrs["bytes"], slab.shape[0], slab.device)
+        label = op.attrs.get("label", name)
+        slab.shared[name] = Allocation.shared(label, op.attrs["bytes"], slab.shape[0], slab.device)
     slab.env[op.results[0]] = Pointer(slab.shared[name])
 
 

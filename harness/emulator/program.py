@@ -148,7 +148,7 @@ OPCODES: Mapping[str, str] = {
     "store": "store value to a pointer",
     "buffer_load": "load from a resource at unsigned byte offset (out of records: zero)",
     "buffer_store": "store to a resource at unsigned byte offset (out of records: dropped)",
-    "shared_base": "pointer to the workgroup's shared memory attr name of attr bytes",
+    "shared_base": "pointer to shared memory attr name of attr bytes, called attr label by people",
     "private_base": "pointer to the lane's own memory attr name of attr bytes",
     "constant_base": "pointer to constants attr name, the bytes attr data",
     "launch_facts": "pointer to the sizes of grid and workgroup as the target lays them out (attr of)",

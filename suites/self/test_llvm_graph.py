@@ -87,6 +87,26 @@ def test_a_missing_barrier_is_found() -> None:
     assert [one.kind for one in found] == ["missing-barrier"]
 
 
+POSITIONS = """\
+!1 = !DIFile(filename: "a.cu", directory: ".")
+!2 = distinct !DISubprogram(name: "k", scope: !1, file: !1, line: 4)
+!3 = !DILocation(line: 9, column: 3, scope: !2)
+"""
+
+
+def test_shared_memory_that_is_overwritten_while_others_may_read_it_is_found() -> None:
+    """A second store right after the read of another wave's cell: hardware may be quicker than the reader."""
+    text = COUNT.replace("COMPARED", "7").replace("BARRIER", MEET) + POSITIONS
+    text = text.replace("%theirs\n", "%theirs, !dbg !3\n")
+    again = "store i32 %v, ptr addrspace(3) %mine\n  %at ="
+    found = launched(text.replace("%at =", again), torch.zeros(128, dtype=torch.int32), lanes=128)
+    assert [(one.kind, one.count) for one in found] == [("overwritten-early", 128)]
+    fenced = launched(
+        text.replace("%at =", f"{MEET}\n  {again}"), torch.zeros(128, dtype=torch.int32), lanes=128
+    )
+    assert not fenced
+
+
 def test_a_barrier_that_half_the_lanes_reach_is_found() -> None:
     out = torch.zeros(128, dtype=torch.int32)
     found = launched(COUNT.replace("COMPARED", "1").replace("BARRIER", MEET), out, lanes=128)

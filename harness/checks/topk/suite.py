@@ -33,7 +33,7 @@ def check(case: Case, path: Path) -> Verdict:
         wrong = _plain(book, asked)
     else:
         if wrong is None and not case.stable and PlainTopK in path.table:
-            wrong = _plain(book, asked)
+            wrong = _beside(book, asked)
     if wrong is not None:
         return wrong
     _doubts(book, asked)
@@ -62,6 +62,15 @@ def _plain(book: Book, asked: Asked) -> Verdict | None:
             return wrong
         book.total += asked.case.k
     return None
+
+
+def _beside(book: Book, asked: Asked) -> Verdict | None:
+    """The general top-k of a path that has the indexer's own: asked as well, where it can be."""
+    try:
+        return _plain(book, asked)
+    except OutOfScope as absent:
+        book.note(f"{absent}; it was not asked, the indexer's own was")
+        return None
 
 
 def _doubts(book: Book, asked: Asked) -> None:

@@ -90,8 +90,7 @@ class Module:
     def _file(self, scope: str) -> str:
         _, text = self.metadata.get(scope, ("", ""))
         _, file = self.metadata.get(_field(text, "file"), ("", ""))
-        name = _field(file, "filename").strip('"')
-        return name.rsplit("/", 1)[-1] or "?"
+        return _field(file, "filename").strip('"') or "?"
 
 
 def _field(text: str, name: str) -> str:

@@ -7,6 +7,7 @@ values that are read in another block than they are made in and not kept; so the
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -114,10 +115,12 @@ class Builder:
         kind = Kind("pointer", space=found.space)
         if found.space == SHARED:
             return self._before(
-                lambda: self.emit("shared_base", (), kind, name=name[1:], bytes=found.kind.size)
+                lambda: self.emit(
+                    "shared_base", (), kind, name=name[1:], label=plain(name[1:]), bytes=found.kind.size
+                )
             )
         held = image(found)
-        return self._before(lambda: self.emit("constant_base", (), kind, name=name[1:], data=held))
+        return self._before(lambda: self.emit("constant_base", (), kind, name=plain(name[1:]), data=held))
 
     # operations
 
@@ -246,6 +249,16 @@ class Builder:
             if result is None:
                 raise self.refuse(f"{one.code} without a result")
             self._numbers[one.result] = result
+
+
+MANGLED = re.compile(r"^_ZZ.*E\d+([A-Za-z_]\w*?)(_\d+)?$")
+"""A variable of a function: the name in the source is what stands last."""
+
+
+def plain(symbol: str) -> str:
+    """The name that the source gives a variable, as far as the symbol says it."""
+    match = MANGLED.match(symbol)
+    return match[1] if match else symbol
 
 
 def renumbered(entered: Sequence[tuple[int, ...]], segments: Sequence[list[list[Op]]]) -> list[Block]:

@@ -6,7 +6,8 @@ What runs and what cannot:
   the strides that the host would pass.
 - paged, tiled pages: only a Gluon kernel reads them, which the interpreter does not run: `Unsupported`.
 - flat keys: ``fp8_mqa_logits`` without its Gluon kernel, as under a Triton before 3.6.
-- quantiser, writer and gather are HIP: not asked.
+- writers and gather are HIP, compiled from the tree's source and run in the emulator, for E4M3FN only
+  (gfx950); the unfused quantiser of queries is another kernel: not asked.
 The interpreter takes codes to float16 before a dot, which is exact, but takes NaN codes for numbers;
 operands hold none. Chips are those of the formats: gfx950 for E4M3FN, gfx942 for E4M3FNUZ.
 """
@@ -22,10 +23,17 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from harness.hip import cache_subjects
 from harness.paths import signatures
-from harness.paths.aiter import hosted, interpreting, tree
+from harness.paths.aiter import hip, hosted, interpreting, tree
 from harness.paths.base import Answers, Outcome, OutOfScope, Unsupported
-from harness.paths.requests.eightbit import FlatScores8, PagedScores8
+from harness.paths.requests.eightbit import (
+    FlatScores8,
+    GatherKeys8,
+    PagedScores8,
+    WriteKeys8,
+    WriteTokens8,
+)
 
 if TYPE_CHECKING:
     from harness.paths.aiter.path import AiterPath
@@ -37,6 +45,7 @@ PAGED_HOST, PAGED_KERNEL = "deepgemm_fp8_paged_mqa_logits", "_deepgemm_fp8_paged
 CHIPS = {"fn": "gfx950", "fnuz": "gfx942"}
 DTYPES = {"fn": torch.float8_e4m3fn, "fnuz": torch.float8_e4m3fnuz}
 PAGE_ROWS, DIM, CHUNK = 64, 128, 256
+POISON = 0xFF
 UNITS = 4
 """Compute units that the grid is made for; they decide who scores which chunk and no score."""
 WAVES = 2
@@ -48,7 +57,48 @@ def answers(path: AiterPath) -> Answers:
     return {
         PagedScores8: lambda request: paged(path.source(), request),
         FlatScores8: lambda request: flat(path.source(), request),
+        WriteKeys8: lambda request: write_keys(path, request),
+        WriteTokens8: lambda request: write_tokens(path, request),
+        GatherKeys8: lambda request: gather_keys(path, request),
     }
+
+
+def write_keys(path: AiterPath, request: WriteKeys8) -> Outcome:
+    """``indexer_k_quant_and_cache`` of the tree. Raises what `hip.run` raises, `OutOfScope` for E4M3FNUZ."""
+    _only_fn(request.fmt)
+    launch = cache_subjects.indexer_k_quant_and_cache(
+        request.k, request.cache, request.slots, DIM, "ue8m0" if request.ue else "", request.tile == "tiled"
+    )
+    return hip.answered(path, launch, (request.cache,), request.cache, "indexer_k_quant_and_cache")
+
+
+def write_tokens(path: AiterPath, request: WriteTokens8) -> Outcome:
+    """``indexer_qk_rope_quant_and_cache`` of the tree in FP8 mode. Raises as `write_keys`."""
+    _only_fn(request.fmt)
+    launch = cache_subjects.indexer_qk_rope_quant_and_cache(
+        request.q, request.q_codes, request.weights, request.weights_out, request.k, request.cache,
+        request.slots, request.norm_weight, request.norm_bias, request.positions, request.cos, request.sin,
+        request.epsilon, DIM, "ue8m0" if request.ue else "", request.weights_scale,
+        request.tile == "tiled", request.pairing == "neox",
+    )  # fmt: skip
+    return hip.answered(path, launch, request.outputs, request.outputs, "indexer_qk_rope_quant_and_cache")
+
+
+def _only_fn(fmt: str) -> None:
+    if fmt != "fn":
+        raise OutOfScope("a gfx950 writes E4M3FN, E4M3FNUZ is gfx942's")
+
+
+def gather_keys(path: AiterPath, request: GatherKeys8) -> Outcome:
+    """``cp_gather_indexer_k_quant_cache`` of the tree; it moves bytes, so every format is in its scope."""
+    count = int(request.cu_lens[-1])
+    codes = torch.full((count, DIM), POISON, dtype=torch.uint8)
+    scales = torch.full((count, 4), POISON, dtype=torch.uint8)
+    launch = cache_subjects.cp_gather_indexer_k_quant_cache(
+        request.cache, codes, scales, request.block_tables, request.cu_lens, request.tile == "tiled"
+    )
+    seen = hip.run(path, launch)
+    return hip.outcome((codes, scales.view(torch.float32)[:, 0]), seen, "cp_gather_indexer_k_quant_cache")
 
 
 def paged(root: FilePath, request: PagedScores8) -> Outcome:

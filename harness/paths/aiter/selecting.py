@@ -1,9 +1,9 @@
-"""aiter's top-k: the HIP ops that the indexer calls, live on a gfx950, and the Triton one anywhere.
+"""aiter's top-k: the HIP ops that the indexer calls, and the Triton one.
 
-``top_k_per_row_decode`` and ``top_k_per_row_prefill`` are compiled HIP, which nothing here runs without the
-chip (written, not yet run on one). ``aiter.ops.triton.topk.topk`` is a general top-k, not what the indexer
-calls; in Triton's interpreter each key that it takes is a turn of a loop in Python, so rows that would need
-too many turns are refused.
+``top_k_per_row_decode`` and ``top_k_per_row_prefill`` are HIP: live on the chip (written, not yet run on
+one), elsewhere compiled from the tree's source and run in the emulator. ``aiter.ops.triton.topk.topk`` is a
+general top-k, not what the indexer calls; in Triton's interpreter each key that it takes is a turn of a loop
+in Python, so rows that would need too many turns are refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from harness.paths.aiter import hosted, tree
+from harness.hip import topk_subjects
+from harness.hip.compilers import CannotCompile
+from harness.paths.aiter import hip, hosted, tree
 from harness.paths.base import Answers, Outcome, OutOfScope
 from harness.paths.requests.selecting import PlainTopK, SelectDecode, SelectPrefill
 
@@ -42,7 +44,7 @@ def answers(path: AiterPath) -> Answers:
 
 
 def decode(path: AiterPath, request: SelectDecode) -> Outcome:
-    """The HIP decode op. Raises `OutOfScope` without a gfx950, `Unsupported` for another signature."""
+    """The HIP decode op. Raises `OutOfScope` without chip and compiler, else `Unsupported`."""
     given = {"next_n": request.next_n, "seqLens": request.context_lens}
     return _live(path, DECODE, request, given)
 
@@ -57,7 +59,7 @@ def _live(
     path: AiterPath, name: str, request: SelectDecode | SelectPrefill, given: dict[str, Any]
 ) -> Outcome:
     if not path.executor.startswith("device"):
-        raise OutOfScope(f"aiter's {name} is a HIP op, which runs on a gfx950 only")
+        return _emulated(path, name, request, given)
     logits, ids = on_device(request.logits), request.ids.to("cuda")
     arguments = {
         "logits": logits,
@@ -72,6 +74,29 @@ def _live(
     tree.function(tree.load(path.source(), OPS), name, tuple(arguments))(**arguments)
     request.ids.copy_(ids)
     return Outcome(request.ids, facts={"executor": path.executor, "subject": f"aiter {name}"})
+
+
+def _emulated(
+    path: AiterPath, name: str, request: SelectDecode | SelectPrefill, given: dict[str, Any]
+) -> Outcome:
+    logits = request.logits
+    if logits.shape[1] > 1 and logits.stride(1) != 1:
+        raise OutOfScope(f"aiter's {name} takes rows whose columns lie next to each other")
+    arguments = {
+        "logits": logits,
+        **given,
+        "indices": request.ids,
+        "numRows": logits.shape[0],
+        "stride0": logits.stride(0),
+        "stride1": logits.stride(1),
+        "k": request.k,
+        "stable": request.stable,
+    }
+    try:
+        launch = getattr(topk_subjects, name)(**arguments)
+    except CannotCompile as refusal:
+        raise OutOfScope(str(refusal)) from None
+    return hip.outcome(request.ids, hip.run(path, launch), name)
 
 
 def plain(root: FilePath, request: PlainTopK) -> Outcome:
