@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-LONGEST = 700
+LONGEST = 1000
 """The longest context of every case: it makes the block table's width, which is written into the kernel."""
 EDGES = ",".join(map(str, (LONGEST, 0, 1, 15, 16, 17, 63, 64, 65, 255, 256, 257, 511, 512, 513)))
 EVERY = ",".join(map(str, range(LONGEST + 1)))
 PIECES = ",".join(
     [
-        "0@0:700",
+        f"0@0:{LONGEST}",
         *(f"0@{start}:{start + size}" for start in range(0, 600, 37) for size in range(1, 60, 7)),
         "1@0:0",
     ]
@@ -39,7 +39,7 @@ def decode(heads: int, dim: int) -> Target:
     return Target(
         f"decode-h{heads}-d{dim}",
         (
-            f"{head}{LONGEST},5-tshuffled-u4-l0-fbytes-s1",
+            f"{head}{LONGEST},5-tshuffled-u6-l0-fbytes-s1",
             f"{head}{LONGEST},300,17-tshuffled-u24-l0-fbytes-s2",
             f"{head}513,{LONGEST},1,0,64-tstrided-u10-l0-faddress-s3",
             f"{head}{LONGEST},256,257,2-tshuffled-u8-l0-fwide-s4",
