@@ -39,6 +39,18 @@ def scale_offset(row: Index) -> Index:
     return PAGE_ROWS * DIM + row * SCALE_BYTES
 
 
+def named(offset: int, order: str) -> dict[str, int | str]:
+    """What lies at byte ``offset`` of a page: slot and column, or the slot and its scale, or nothing."""
+    codes = PAGE_ROWS * DIM
+    if offset < codes:
+        rows, columns = torch.arange(PAGE_ROWS)[:, None], torch.arange(DIM)
+        slot, column = (code_offset(rows, columns, order) == offset).nonzero()[0].tolist()
+        return {"slot": slot, "column": column}
+    if offset < codes + SCALE_BYTES * PAGE_ROWS:
+        return {"slot": (offset - codes) // SCALE_BYTES, "column": "scale"}
+    return {"slot": "none", "column": "padding"}
+
+
 def _known(order: str) -> None:
     if order not in ORDERS:
         raise ValueError(f"order is {order!r}, allowed are {', '.join(ORDERS)}")

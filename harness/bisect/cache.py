@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,15 @@ from harness.record import provenance
 DEPENDENCIES = ("torch", "flydsl", "triton", "numpy")
 
 
-def surroundings(subject: Subject) -> dict[str, Any]:
-    """Everything besides the commit that a verdict may depend on."""
+def surroundings(subject: Subject, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Everything besides the commit that a verdict may depend on.
+
+    ``versions``: those of packages that are imported instead of the installed ones.
+    """
     return {
         "python": platform.python_version(),
         **{name: provenance.version(name) for name in DEPENDENCIES},
+        **(versions or {}),
         "gfx950": registry.has_gfx950(),
         "kind": subject.kind,
         "path": subject.path,

@@ -50,12 +50,23 @@ def git(folder: Path, *arguments: str, allowed: Sequence[int] = (0,), inside: bo
 
 @dataclass(frozen=True)
 class Commit:
-    """``date``: author date, ISO. ``files``: status letter and name of each, against the first parent."""
+    """``date``: author date, ISO. ``files``: status letter and name of each, against the first parent.
+
+    A version of a package is one too: ``hash`` is ``NAME==VERSION``, and there is no date.
+    """
 
     hash: str
     date: str
     subject: str
     files: tuple[str, ...] = ()
+
+    @property
+    def version(self) -> bool:
+        return "==" in self.hash
+
+    @property
+    def short(self) -> str:
+        return self.hash if self.version else self.hash[:12]
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,31 @@ class Repository:
         """Whether ``path`` is there at ``commit``."""
         return bool(git(self.folder, "ls-tree", "--full-tree", commit, "--", path))
 
+    def text(self, commit: str, path: str) -> str:
+        """The text of the file ``path`` at ``commit``."""
+        return git(self.folder, "show", f"{commit}:{path}")
+
+    def chain(self, good: str, bad: str, only: Sequence[str] = ()) -> list[str]:
+        """Commits after ``good`` up to ``bad`` by first parents, oldest first; those that touch ``only``.
+
+        ``good`` empty: from the beginning on.
+        """
+        order = ["rev-list", "--reverse", "--first-parent", bad, *([f"^{good}"] if good else [])]
+        return git(self.folder, *order, "--", *only).split()
+
+    def since(self, first: str, last: str) -> list[str]:
+        """``first`` and what follows up to ``last``, by first parents; empty where it is not among them."""
+        commits = self.chain("", last)
+        return commits[commits.index(first) :] if first in commits else []
+
+    def files(self, commit: str, paths: Sequence[str]) -> str:
+        """Names and contents (as hashes) of all that ``paths`` match at ``commit``."""
+        return git(self.folder, "ls-tree", "-r", "--full-tree", commit, "--", *paths)
+
+    def parent(self, commit: str) -> str:
+        """The first parent of ``commit``; empty where it has none."""
+        return git(self.folder, "rev-parse", "--verify", "--quiet", f"{commit}^", allowed=(0, 1))
+
     def is_ancestor(self, older: str, newer: str) -> bool:
         base = git(self.folder, "merge-base", older, newer, allowed=(0, 1))
         return base == older
@@ -104,29 +140,41 @@ class Repository:
 
 @contextmanager
 def alone(directory: Path) -> Iterator[None]:
-    """Hold ``directory`` for this process. Raises `InputError` when another bisection has it."""
+    """Hold ``directory`` for this process, without what a killed run left there.
+
+    Raises `InputError` when another bisection has it.
+    """
     with open(directory / "lock", "w") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"--dir {directory} is in use by another bisection; give another one") from None
+        clear(directory)
         yield
 
 
 @contextmanager
-def worktree(repository: Repository, directory: Path, commit: str) -> Iterator[Path]:
-    """A worktree of ``commit`` under ``directory`` (held by `alone`), gone afterwards whatever happens.
+def worktree(repository: Repository, directory: Path, commit: str, name: str = "") -> Iterator[Path]:
+    """A worktree of ``commit`` under ``directory`` (see `alone`), gone afterwards whatever happens.
 
-    What a killed run left there is removed first.
+    ``name``: for a folder that is the same each time.
     """
-    for left in sorted(directory.glob(f"{PREFIX}*")):
-        remove(left)
-    tree = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory)).resolve()
+    tree = directory.resolve() / f"{PREFIX}{name}"
+    if name:
+        tree.mkdir()
+    else:
+        tree = Path(tempfile.mkdtemp(prefix=PREFIX, dir=directory)).resolve()
     try:
         git(repository.folder, "worktree", "add", "--quiet", "--detach", str(tree), commit)
         yield tree
     finally:
         remove(tree)
+
+
+def clear(directory: Path) -> None:
+    """Remove the worktrees that a killed run left in ``directory``."""
+    for left in sorted(directory.glob(f"{PREFIX}*")):
+        remove(left)
 
 
 def remove(tree: Path) -> None:

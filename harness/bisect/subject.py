@@ -19,6 +19,8 @@ from harness.exits import InputError
 from harness.paths import registry
 
 SELF = "self"
+PACKAGE = "package"
+"""Kind of what is no tree: versions of a package, which is imported instead of the installed one."""
 MARKS: Mapping[str, str] = {name: source.folder for name, source in registry.SOURCES.items()} | {
     SELF: "harness/__main__.py"
 }
@@ -41,7 +43,7 @@ def kind_of(repository: Repository, commit: str) -> str:
 
 @dataclass(frozen=True)
 class Subject:
-    """``kind``: see `MARKS`. ``path``: the path asked. ``others``: source trees that stay as they are."""
+    """``kind``: see `MARKS`, or `PACKAGE`. ``path``: the path asked. ``others``: trees besides its own."""
 
     kind: str
     path: str
@@ -50,9 +52,9 @@ class Subject:
     @classmethod
     def of(cls, kind: str, path: str | None, others: registry.Trees) -> Subject:
         """Checked. ``path`` None: the kind's own. Raises `InputError` naming the option that is wrong."""
-        name = path or (registry.DEFAULT if kind == SELF else kind)
+        name = path or (kind if kind in registry.SOURCES else _own(kind, others))
         taken = registry.entry(name).takes
-        if kind != SELF and kind not in taken:
+        if kind in registry.SOURCES and kind not in taken:
             raise InputError(f"--path {name} takes no tree of {kind}, allowed are {', '.join(_takers(kind))}")
         for option, tree in others.given().items():
             if option == kind:
@@ -69,7 +71,7 @@ class Subject:
 
     def options(self, tree: Path) -> list[str]:
         """``--path`` and the trees, with ``tree`` in its place."""
-        own = [] if self.kind == SELF else [f"--{self.kind}", str(tree)]
+        own = [f"--{self.kind}", str(tree)] if self.kind in registry.SOURCES else []
         return ["--path", self.path, *own, *self.others.options()]
 
     def command(self, tree: Path, asked: Sequence[str]) -> list[str]:
@@ -101,6 +103,12 @@ class Subject:
         tree = repository.folder.parent / "first-bad"
         check = " ".join(["python -m harness check", asked, *self.options(tree)])
         return f"{made}\n{f'cd {tree} && ' if self.kind == SELF else ''}{check}"
+
+
+def _own(kind: str, others: registry.Trees) -> str:
+    """The default path; that of the tree that is given, the last of several, with versions of a package."""
+    given = list(others.given())
+    return given[-1] if given and kind == PACKAGE else registry.DEFAULT
 
 
 def _takers(kind: str) -> list[str]:

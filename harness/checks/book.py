@@ -39,6 +39,8 @@ class Book:
     stood_in: set[str] = field(default_factory=set)
     """Requests that the oracle answered in the path's stead."""
     total: int = 0
+    others: tuple[Any, ...] = ()
+    """What the path may as well have given for the last request (`Outcome.others`)."""
 
     def ask(self, request: Any) -> Any:
         """The path's answer to ``request``; its findings and facts are kept. Raises `Unsupported`."""
@@ -73,6 +75,7 @@ class Book:
                 self.facts[key] = self.facts.get(key, 0) + value
             elif isinstance(value, str | int | float | bool | list | dict):
                 self.facts[key] = value
+        self.others = tuple(map(at_home, outcome.others))
         return at_home(outcome.value)
 
     def doubt(self, condition: bool, reason: str) -> None:

@@ -16,16 +16,18 @@ from typing import Any
 from rich.text import Text
 
 from harness import exits
+from harness.command import power_source
 from harness.command.arguments import named_path
 from harness.command.cli_check import add_path_arguments, trees_of
 from harness.command.console import console_for_people
+from harness.command.power_numbers import check_numbers, part_of
 from harness.command.progress import PLAIN_EVERY, clock
 from harness.paths import registry
+from harness.power.source.targets import TARGETS as SOURCES
 from harness.power.targets import TARGETS
 from harness.record import document, provenance, store
 
 ROOT = Path("results/power")
-MOST = 1 << 20
 PATHS = ("flydsl", "aiter")
 EPILOG = f"""\
 examples:
@@ -36,6 +38,7 @@ examples:
   harness power --path aiter --prepared --dir D --part 2/3
 
 kernels: {", ".join(TARGETS)}
+sources: {", ".join(SOURCES)} (aiter's need --aiter)
 
 A fault is one operation of the kernel's lowered program made wrong: operands swapped, an addition dropped
 or done twice, a constant or an index one off, a comparison turned, another lane or scale byte, a matrix
@@ -59,6 +62,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="K",
         help="only this kernel (repeatable; default: all, see below)",
     )
+    parser.add_argument(
+        "--source",
+        action="append",
+        metavar="S",
+        help="mutate source text instead: all, or one of the sources below (repeatable; needs .[power])",
+    )
+    parser.add_argument(
+        "--cases",
+        dest="listing",
+        default="smoke",
+        choices=("smoke", "full"),
+        help="with --source: the listing that judges; full tries again what smoke missed (default: smoke)",
+    )
     parser.add_argument("--sample", type=int, metavar="N", help="N faults of each kernel, drawn with --seed")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="seed of --sample (default: 1)")
     parser.add_argument("--mutant", metavar="NAME", help="only this fault of one kernel")
@@ -77,6 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Sweep, print the table and the survivors. Raises `InputError` or `CannotRun`."""
+    if args.source:
+        check_numbers(args)
+        return power_source.main(args)
     asked, kernels, chosen = check(args)
     from harness.power import sweep, table
 
@@ -118,10 +137,7 @@ def check(args: argparse.Namespace) -> tuple[Any, list[str], tuple[registry.Choi
     for kernel in kernels:
         if kernel not in TARGETS:
             raise exits.InputError(f"--kernel is {kernel!r}, allowed are {', '.join(TARGETS)}")
-    if args.sample is not None and not 1 <= args.sample <= MOST:
-        raise exits.InputError(f"--sample is {args.sample}, allowed are 1 to {MOST}")
-    if not 0 <= args.n <= 1024:
-        raise exits.InputError(f"-n is {args.n}, allowed are 1 to 1024, or 0 for all cores")
+    check_numbers(args)
     if args.mutant and len(kernels) != 1:
         raise exits.InputError(f"--mutant is given for {len(kernels)} kernels, allowed is one --kernel")
     if args.prepare and args.prepared:
@@ -135,14 +151,6 @@ def check(args: argparse.Namespace) -> tuple[Any, list[str], tuple[registry.Choi
         plot.check("--plot", args.plot)
     asked = Asked(args.sample, args.seed, args.mutant or "", part_of(args.part))
     return asked, kernels, chosen_paths(args)
-
-
-def part_of(text: str) -> tuple[int, int]:
-    """``2/3`` as (2, 3). Raises `InputError`."""
-    number, _, parts = text.partition("/")
-    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts) <= 1024):
-        raise exits.InputError(f"--part is {text!r}, allowed are I/N with 1 <= I <= N <= 1024")
-    return int(number), int(parts)
 
 
 def chosen_paths(args: argparse.Namespace) -> tuple[registry.Choice, ...]:

@@ -58,6 +58,7 @@ def drive_legs(
 ) -> dict[journal.Place, str]:
     """Run ``legs`` (none: all) with bars, or go on with them; sample to status."""
     with drive.locked(directory), terminable():
+        stored.check(directory)
         found = drive.plan(asked, directory, legs, supersede=supersede)
         with Bars(console_for_people()) as bars:
             return drive.run(found, bars, retry_failed=retry_failed)

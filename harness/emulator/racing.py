@@ -110,8 +110,8 @@ class Races:
     ) -> None:
         """Report stores to shared memory that another wave reads in the same stretch between barriers.
 
-        A read that has no line in the source is the compiler's: hoisted out of a branch, as that of ``x |= y``
-        may be, it gives the lanes that do not take the branch nothing that they use.
+        A read that has no line in the source is the compiler's: hoisted out of a branch, as that of
+        ``x |= y`` may be, it gives the lanes that do not take the branch nothing that they use.
         """
         assert allocation.reader is not None
         wave = (chosen + where.first_lane) // WAVE + 1

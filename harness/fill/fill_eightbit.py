@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harness.case.lists.fp8 import FILLS
+from harness.case.lists.fp8 import SCORED
 from harness.fill import noise
 from oracles import eightbit
 from oracles.formats import FloatFormat
@@ -63,9 +63,9 @@ class Filled:
 
 
 def fill(name: str, shape: Shape) -> Filled:
-    """The operands of fill ``name``. Raises ValueError on a name not in `FILLS`."""
+    """The operands of fill ``name``. Raises ValueError on a name not in `SCORED`."""
     if name not in MAKERS:
-        raise ValueError(f"fill is {name!r}, allowed are {', '.join(FILLS)}")
+        raise ValueError(f"fill is {name!r}, allowed are {', '.join(SCORED)}")
     return MAKERS[name](shape)
 
 

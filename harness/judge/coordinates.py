@@ -104,7 +104,7 @@ EDGES: Mapping[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
 
 
 def pattern(difference: Difference, grid: Grid, most: int = MOST) -> str:
-    """What the differing cells share, in words, at most ``most`` things; empty when nothing is worth saying."""
+    """What the differing cells share, in words, at most ``most`` things; empty when that is nothing."""
     cells = difference.cells
     if difference.layer not in ("mask", "bits", "bound") or cells.shape[-1:] != (2,) or not len(cells):
         return ""

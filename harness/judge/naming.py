@@ -25,9 +25,7 @@ OTHERS = 64
 """Sequences whose pages are tried in place of the right ones."""
 
 
-def explain(
-    inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int, most: int = MOST
-) -> list[str]:
+def explain(inputs: Inputs, want: Tensor, got: Tensor, row: int, column: int, most: int = MOST) -> list[str]:
     """Sentences about float32 scalar ``got`` at (row, column), where ``want`` [T, W] is the oracle's map."""
     if not bool(got.isfinite()) or float(got) == 0:
         return []

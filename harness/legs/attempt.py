@@ -15,8 +15,9 @@ from harness.legs.server import Ended, Server
 from harness.record import store
 
 if TYPE_CHECKING:
-    from harness.legs.campaign import Campaign, Leg
+    from harness.legs.campaign import Campaign
     from harness.legs.drive import Display, Plan
+    from harness.legs.leg import Leg
 
 
 def kept_records(where: journal.Place, retry_failed: bool = False) -> list[dict[str, Any]]:

@@ -54,15 +54,19 @@ def server_version(campaign: Campaign, leg: str) -> str | None:
             list(one.version),
             cwd=campaign.path(one.folder or "."),
             capture_output=True,
-            text=True,
             timeout=120,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise CannotRun(f"legs.{leg}.version cannot be run: {error}") from None
     if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+        last = (_text(done.stderr).splitlines() or ["nothing"])[-1]
         raise CannotRun(f"legs.{leg}.version ended with exit code {done.returncode} and said: {last}")
-    return done.stdout.strip()
+    return _text(done.stdout)
+
+
+def _text(printed: bytes) -> str:
+    """What a command printed; bytes that are no UTF-8 as their numbers, so that two versions stay two."""
+    return printed.decode("utf-8", "backslashreplace").strip()
 
 
 def digest(identity: Mapping[str, Any]) -> str:

@@ -24,8 +24,9 @@ from harness.legs import names
 from harness.record.store import write_atomically
 
 STATUSES = ("answered", "empty", "truncated", "stopped", "failed")
-"""answered: a whole reply. empty: a reply without text. truncated: cut at the token limit. stopped: ended on
-a stop string before any answer. failed: no reply was had, which is not a wrong answer."""
+"""answered: a whole reply. empty: a reply without text. truncated: cut at the token limit. stopped: ended
+before any answer, on a stop string or without a finish reason. failed: no reply was had, which is
+not a wrong answer."""
 
 KEYS = (
     "question", "prompt_hash", "prompt_chars", "reply", "strict", "flexible", "strict_correct",

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.legs.campaign import Certify
+from harness.legs.sections import Certify
 from harness.record.store import write_atomically
 
 if TYPE_CHECKING:

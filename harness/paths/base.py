@@ -39,11 +39,14 @@ class Outcome:
     """What a path answered: a tensor or a tuple of tensors, what was found on the way, and facts.
 
     ``facts``: ``over_budget`` (matrix results outside the exact budget), ``launches``, ``grid`` ...
+    ``others``: values that the same kernel gives as well where its compiler or the hardware has a choice,
+    those equal to ``value`` left out.
     """
 
     value: Any
     findings: tuple[Finding, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    others: tuple[Any, ...] = ()
 
 
 Answers = Mapping[type, Callable[[Any], Outcome]]

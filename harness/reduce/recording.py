@@ -2,16 +2,21 @@
 
 A tree of plain values stands for a request or for the arguments of a production function (see `Store.spec`);
 tensors go to a file. Sizes and strides are kept, since a kernel may go wrong by them; a buffer that holds one
-value throughout is kept as that value, whatever room it spans. How this would fail silently: a tensor kept
-after the call holds the answer, so everything is copied before.
+value throughout is kept as that value, whatever room it spans. The processes of ranks leave what they were
+asked in files; of a collective, what came is kept. How this would fail silently: a tensor kept after the call
+holds the answer, so everything is copied before.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from itertools import count
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor
@@ -40,6 +45,9 @@ class Store:
         """``value`` as lists and plain values. Raises `NoScript`."""
         if isinstance(value, Tensor):
             return self._tensor(value, name)
+        if isinstance(value, Gathering):
+            value.store = self
+            return ["gathered", value.rank, value.world, value.given]
         if is_dataclass(value) and not isinstance(value, type):
             kind = type(value)
             parts = {one.name: self.spec(getattr(value, one.name), one.name) for one in fields(value)}
@@ -72,6 +80,42 @@ def _number(value: Any) -> bool:
 
 
 @dataclass
+class Gathering:
+    """A collective of ``rank`` of ``world`` that keeps what came: a spec in ``given`` for each turn."""
+
+    gather: Callable[[Tensor], Tensor] | None
+    rank: int
+    world: int
+    given: list[Spec] = field(default_factory=list)
+    store: Store | None = None
+    _came: list[Tensor] = field(default_factory=list)
+
+    def __call__(self, own: Tensor) -> Tensor:
+        assert self.gather is not None and self.store is not None
+        came = self.gather(own)
+        self._came.append(came)  # alive, so that no later tensor has its address
+        self.given.append(self.store.spec(came, f"gathered.{len(self.given)}"))
+        return came
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the group of processes, which no other process has."""
+        return {**vars(self), "gather": None, "store": None, "_came": []}
+
+
+def gathering(request: Any) -> Any:
+    """``request`` with its collective, if it has one, as a `Gathering`."""
+    if not is_dataclass(request) or isinstance(request, type):
+        return request
+    of: Any = getattr(request, "place", request)
+    found = {
+        one.name: Gathering(getattr(request, one.name), of.rank, of.world)
+        for one in fields(request)
+        if callable(getattr(request, one.name)) and hasattr(of, "rank")
+    }
+    return replace(request, **found) if found else request
+
+
+@dataclass
 class Call:
     """One call of a production function: ``spec`` of its named arguments, what it returned."""
 
@@ -99,31 +143,61 @@ class Asked:
 
 
 class Recording(Wrapped):
-    """``inner``; every request is kept in ``asked``, with the calls of functions that were looked up."""
+    """``inner``; every request is kept in ``asked``, with the calls of functions that were looked up.
 
-    def __init__(self, inner: base.Path) -> None:
+    ``record``: folder in which processes of ranks leave theirs (see `RankRecording`, `ranks.again`).
+    """
+
+    def __init__(self, inner: base.Path, record: str = "") -> None:
         super().__init__(inner)
         self.asked: list[Asked] = []
+        self.record = record
 
     def around(self, method: Callable[[Any], Outcome]) -> Callable[[Any], Outcome]:
         def run(request: Any) -> Outcome:
+            request = gathering(request)
             asked = kept(request)
-            self.asked.append(asked)
             try:
                 with noted(asked):
                     outcome = self.inner.run(request)  # and not ``method``: a path may add to it there
+                asked.outcome = outcome
+                asked.answer = _copied(request.out if has_buffer(request) else outcome.value)
+                for call in asked.calls:
+                    call.returned = _place(outcome.value, call.returned)
+                return outcome
             except Unsupported:
                 raise
             except Exception as error:
                 asked.error = error
                 raise
-            asked.outcome = outcome
-            asked.answer = _copied(request.out if has_buffer(request) else outcome.value)
-            for call in asked.calls:
-                call.returned = _place(outcome.value, call.returned)
-            return outcome
+            finally:
+                self.keep(asked)
 
         return run
+
+    def keep(self, asked: Asked) -> None:
+        self.asked.append(asked)
+
+    def every(self) -> list[Asked]:
+        """What was asked here, then what the ranks were asked, step by step."""
+        files = sorted(Path(self.record).glob("*.asked")) if self.record else []
+        return [*self.asked, *(pickle.loads(file.read_bytes()) for file in files)]
+
+
+class RankRecording(Recording):
+    """The same in the process of a rank, which leaves a file a request in the folder ``record``."""
+
+    def __init__(self, inner: base.Path, record: str) -> None:
+        super().__init__(inner, record)
+        self._numbers = count()
+
+    def keep(self, asked: Asked) -> None:
+        file = Path(self.record) / f"{next(self._numbers):06}-{os.getpid()}.asked"
+        try:
+            file.write_bytes(pickle.dumps(asked))
+        except (pickle.PicklingError, AttributeError, TypeError) as problem:
+            gone = Asked(None, Store(), None, f"a rank's request cannot be handed over: {problem}")
+            file.write_bytes(pickle.dumps(gone))
 
 
 def kept(request: Any) -> Asked:

@@ -2,12 +2,14 @@
 
 `HEAD` builds the tensors and compares; between them stands how the answer is got: `CALL` calls a production
 function of aiter, `ASK` asks a path of the harness. It fails silently if a script that compares nothing says
-that all is well, so it counts what it compared.
+that all is well, so it counts what it compared. Where several answers are right (`choice`), it has the rule.
 """
 
 from __future__ import annotations
 
-HEAD = '''\
+from harness.reduce import rule
+
+BUILD = '''\
 """{title}
 
 {about}
@@ -32,6 +34,8 @@ WANT = {want}
 """Tensors (names in the files) that the answer must be, bit for bit; None: an exception; empty: nothing."""
 FINDING = {finding}
 """Kind and operand of a misbehaviour that the answer does not show; empty: none."""
+CHOICE = {choice}
+"""Where several answers are right: the tensors of what can be chosen, and the rule; empty: one is."""
 SPEC = {spec}
 """What is asked: tensors by name, shape and stride."""
 
@@ -49,6 +53,8 @@ def build(spec, tensors, device):
         module, name = rest[0].split(":")
         parts = {{field: build(part, tensors, device) for field, part in rest[1].items()}}
         return getattr(importlib.import_module(module), name)(**parts)
+    if kind == "gathered":
+        return gatherer(rest[0], rest[1], [build(part, tensors, device) for part in rest[2]])
     what, shape, stride = rest
     span = 1 + sum((size - 1) * step for size, step in zip(shape, stride)) if all(shape) else 0
     if kind == "filled":  # float32, one bit pattern throughout
@@ -58,6 +64,19 @@ def build(spec, tensors, device):
     if list(held.stride()) == stride:
         return held
     return torch.empty(span, dtype=held.dtype, device=device).as_strided(shape, stride).copy_(held)
+
+
+def gatherer(rank, world, given):
+    """An all-gather: what other ranks gave, turn by turn, and for this rank what it hands over."""
+    turns = iter(given)
+
+    def gather(own):
+        every = next(turns).clone()
+        part = every[rank] if every.dim() > own.dim() else every.chunk(world)[rank]
+        part.copy_(own)
+        return every
+
+    return gather
 
 
 def bits(tensor):
@@ -97,6 +116,9 @@ def compare(answer, tensors):
     return 0
 
 
+'''
+
+JUDGE = '''\
 def judge(ask, tensors):
     """Ask, and compare what comes. ``ask`` returns (answer, findings)."""
     try:
@@ -117,6 +139,8 @@ def judge(ask, tensors):
     if FINDING:
         print(f"agrees: no {{FINDING[0]}} of {{FINDING[1]}}")
         return 0
+    if CHOICE:
+        return chosen(answer, tensors)
     if not WANT:
         print("agrees: no exception")
         return 0
@@ -131,6 +155,8 @@ def loaded():
     return tensors
 
 '''
+
+HEAD = BUILD + rule.TEXT + JUDGE
 
 CALL = '''
 MODULE, FUNCTION, PLACE, OUT = {module}, {function}, {place}, {out}

@@ -263,7 +263,7 @@ def test_bad_input_is_one_sentence(
         ),
         (history.line("HEAD~1", "HEAD", "--tree", "aiter", "--aiter", "x"), "--aiter x means nothing here"),
         (history.line("HEAD~1", "HEAD", "--tree", "aiter", ask=["--case", "nope"]), "suite is 'nope'"),
-        (history.line("HEAD~1", "HEAD", ask=[]), "one of the arguments --case --suite is required"),
+        (history.line("HEAD~1", "HEAD", ask=[]), "one of the arguments --case --suite --leg is required"),
         (["bisect", "--repo", str(tmp_path / "plain"), *history.line("a", "b")[3:]], "is no git repository"),
         (["bisect", "--repo", str(tmp_path / "none"), *history.line("a", "b")[3:]], "is no directory"),
     ]:

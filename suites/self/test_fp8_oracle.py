@@ -177,7 +177,7 @@ def test_smoke_spreads_over_formats_scales_orders_and_fills() -> None:
         (fmt, ue, order) for fmt in FORMATS for ue in (0, 1) for order in ("flat", "tiled")
     }
     assert {(case.fmt, case.ue) for case in cases if case.w} == {(f, ue) for f in FORMATS for ue in (0, 1)}
-    assert {case.f for case in cases} == set(fill_eightbit.FILLS)
+    assert {case.f for case in cases} == set(fill_eightbit.SCORED)
     assert {case.t for case in cases if case.n} == {"shuffled", "tight", "wide", "strided"}
 
 
@@ -191,7 +191,7 @@ def cells(operands: eightbit_score.Operands) -> list[tuple[int, int]]:
     return [(row, 5 * row + 3) for row in range(len(operands.q_codes))]
 
 
-@pytest.mark.parametrize("fill", fill_eightbit.FILLS)
+@pytest.mark.parametrize("fill", fill_eightbit.SCORED)
 @KINDS
 def test_scores_are_those_of_the_scalar_twin(fill: str, fmt: str) -> None:
     """Exact values agree, and a proven cell is representable by the twin's own count."""
@@ -230,7 +230,7 @@ def in_order(operands: eightbit_score.Operands, row: int, key: int, *, backwards
     return multiply(total, scale) if late else total
 
 
-@pytest.mark.parametrize("fill", fill_eightbit.FILLS)
+@pytest.mark.parametrize("fill", fill_eightbit.SCORED)
 def test_any_order_stays_within_what_is_demanded(fill: str) -> None:
     """Proven cells come out the same bits in every order; the others within the bound."""
     operands = small(fill, "fn", False, 16)

@@ -287,6 +287,16 @@ def test_a_reply_without_an_answer_and_without_a_finish_reason_may_be_cut(tmp_pa
     assert (found.verdict, found.figures["untold"]) == (UNKNOWN, 1)
 
 
+def test_a_stopped_reply_without_a_finish_reason_may_be_cut(tmp_path: Path) -> None:
+    """Also where the campaign lets every reply stop before an answer."""
+    nothing = {"strict": "[invalid]", "flexible": "[invalid]", "status": "stopped"}
+    asks(tmp_path, stopped=1.0)
+    sample(tmp_path, "a", records=[record(0, **nothing, finish_reason=None)])
+    sample(tmp_path, "b", records=[record(0, **nothing)])
+    assert point(tmp_path, "answers").verdict is UNKNOWN
+    assert point(tmp_path, "answers", "b").verdict is HOLDS
+
+
 def test_fewer_samples_than_were_asked_for_are_told(tmp_path: Path) -> None:
     """Each of them counts; nothing is told of a leg that has them all, or of past runs."""
     asks(tmp_path, {"a": {}, "b": {}}, repeats=3)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import cli
+from harness.command import legs_run
 from harness.exits import CannotRun, InputError
-from harness.legs import campaign, drive, journal, order
+from harness.legs import campaign, drive, identity, journal, order
 from harness.legs.certify import certifying
 from harness.legs.certify.certificate import Point, Verdict
 from suites.self.legs_world import N, Told, asked, driven, process, records
@@ -62,6 +64,13 @@ def test_right_answers_are_right_and_complete(tmp_path: Path) -> None:
         ({"text": " Let me think."}, "stopped", None, 0, False),
         ({"finish_reason": "abort"}, "failed", "finish_reason is 'abort'", 2, None),
         ({"finish_reason": None}, "answered", None, 0, True),
+        (
+            {"text": " Let me think.", "finish_reason": None},
+            "stopped",
+            "no finish reason tells how it ended",
+            0,
+            False,
+        ),
         ({"choices": 2}, "failed", "2 choices where 1 was asked for", 2, None),
         ({"usage": "absent"}, "answered", None, 0, True),
         ({"text": " 205\ud83d"}, "failed", "half of a surrogate pair", 2, None),
@@ -327,3 +336,21 @@ def test_shots_beyond_the_data_are_refused(tmp_path: Path) -> None:
     found: campaign.Campaign = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:9"}}, task={"shots": 8})
     with pytest.raises(InputError, match=r"task\.shots is 8, allowed are 0 to 7"):
         drive.plan(found, tmp_path / "out")
+
+
+def test_a_version_that_is_no_utf_8_is_a_version(tmp_path: Path) -> None:
+    """Its bytes are told as numbers, so that two of them stay two."""
+    words = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'v1 \\xff\\n')"]
+    campaign = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:1", "version": words}})
+    assert identity.server_version(campaign, "a") == "v1 \\xff"
+
+
+def test_a_run_refuses_a_damaged_folder_before_it_asks(tmp_path: Path) -> None:
+    """An edited answer would otherwise be kept, and the sample finished around it."""
+    with Stub(Script()) as stub:
+        found = asked(tmp_path, {"a": {"base_url": stub.url}})
+        driven(tmp_path, found)
+        file = journal.place(tmp_path / "out", "a", 1).samples
+        file.write_text(file.read_text("utf-8").replace('"answered"', '"fine"'), encoding="utf-8")
+        with pytest.raises(InputError, match="status is 'fine', allowed is"):
+            legs_run.drive_legs(found, tmp_path / "out", ())

@@ -136,9 +136,9 @@ def test_crashes_and_disagreements_are_shown_and_escaped(html: str) -> None:
 
 
 def test_a_leg_of_any_name_is_drawn_as_text(tmp_path: Path) -> None:
-    """Mark-up, mathematics and letters without a glyph are letters of a name."""
+    """Mark-up, mathematics and letters without a glyph are letters of a folder's name."""
     for leg in ("$a_b$ <i>&", "模型"):
-        sample(tmp_path, leg, 1)
+        sample(tmp_path, "plain", 1).folder.parent.rename(tmp_path / leg)
     html = made(tmp_path)
     drawn = html.split("<h2>Accuracy</h2>")[1].split("</svg>")[0]
     assert "$a_b$ &lt;i&gt;&amp;</text>" in drawn

@@ -51,7 +51,7 @@ def test_the_options_of_verify_exist(capsys: pytest.CaptureFixture[str]) -> None
         cli.main(["verify", "--help"])
     said = capsys.readouterr().out
     options = re.findall(r"`(-[-\w]+)`", rows("command")["harness verify"])
-    assert len(options) == 10
+    assert len(options) == 11
     assert all(option in said for option in options)
 
 

@@ -18,10 +18,10 @@ from harness.judge.verdict import Status
 from harness.paths import base, registry
 from harness.paths.oracle import OraclePath
 from harness.paths.requests.writing import Quantise
-from harness.reduce import script
+from harness.reduce import blaming, script
 from harness.reduce.recording import NoScript, Recording, Store
 from oracles.formats import PRODUCTION
-from suites.self import dcp_faults, faulty
+from suites.self import faulty
 from suites.self.planted import ROOT
 
 HOST = "aiter/ops/flydsl/kernels/mqa_logits/pa_mqa_logits_fp4.py"
@@ -164,15 +164,6 @@ def test_what_no_single_answer_decides_gets_a_sentence_and_no_script(tmp_path: P
     assert not (tmp_path / "repro.py").exists()
 
 
-def test_ranks_in_processes_get_a_sentence_and_their_verdict(tmp_path: Path) -> None:
-    """What cannot be recorded is still judged by the path itself."""
-    case = parse("dcp-decode-world2-inter1-exids-n1-h16-d128-ctx2-k1-tshuffled-fbytes-s1")
-    path = dcp_faults.FaultyPath("global-id-local-table")
-    verdict, without = script.write(tmp_path, case, path, registry.Choice("oracle"), Ledger())
-    assert (verdict.status, verdict.reason) == (Status.DIFFER, "slot-of-no-own-key")
-    assert without == "the ranks of the case are processes that hand over no tensors"
-
-
 def test_requests_are_kept_as_they_were_before_the_call() -> None:
     """Also the buffer that a path writes to, with its strides."""
     path = Recording(OraclePath())
@@ -181,7 +172,7 @@ def test_requests_are_kept_as_they_were_before_the_call() -> None:
     asked = path.asked[-1]
     assert asked.spec is not None and asked.spec[2]["out"][0] == "filled"
     assert asked.spec[2]["out"][3] == list(asked.request.out.stride()) != [256, 1]
-    built = script.again(asked)
+    built = blaming.again(asked)
     assert torch.equal(built.planes.k_codes, asked.request.planes.k_codes)
     assert built.planes.k_codes.stride() == asked.request.planes.k_codes.stride()
 

@@ -59,7 +59,7 @@ def full() -> Iterator[str]:
 def check(case: Case) -> None:
     """Not more rows than can be checked one by one. Raises `CaseError`."""
     if case.r + case.p > MOST:
-        raise CaseError(f"r + p is {case.r + case.p}, allowed in suite writer are at most {MOST} rows")
+        raise CaseError(f"r + p is {case.r + case.p}, allowed in suite {case.suite} are at most {MOST} rows")
 
 
 MOST = 1 << 12

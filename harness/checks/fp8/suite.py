@@ -1,4 +1,4 @@
-"""Suite fp8: the FP8 default, stage by stage: quantise, write a page, read it back, score.
+"""Suite fp8: the FP8 default, stage by stage: quantise, write a page, read it back, score; the fused writer.
 
 Bytes of codes, scales, folded weights and pages are compared exactly, pages whole, with rows of 144
 bytes and of 132; scores exactly in every cell that is proven to have one right value, within the
@@ -12,10 +12,12 @@ from __future__ import annotations
 from harness.case.cases import Case
 from harness.checks.fp8 import flat as fp8_flat
 from harness.checks.fp8 import paged as fp8_paged
+from harness.checks.fp8 import tokens as fp8_tokens
 from harness.judge.verdict import Verdict
 from harness.paths.base import Path
 
 
 def check(case: Case, path: Path) -> Verdict:
     """Compare the path's FP8 stages with the oracle's."""
-    return fp8_paged.check(case, path) if case.kind == "decode" else fp8_flat.check(case, path)
+    forms = {"decode": fp8_paged.check, "prefill": fp8_flat.check, "writer": fp8_tokens.check}
+    return forms[case.kind](case, path)

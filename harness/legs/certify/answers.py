@@ -40,7 +40,7 @@ def point(leg: Leg) -> Point:
 
 
 def figures(leg: Leg) -> dict[str, Any]:
-    """Counts over all samples; ``untold``: answered replies of which nobody knows how they ended."""
+    """Counts over all samples; ``untold``: replies of which nobody knows how they ended."""
     statuses = Counter(str(one["status"]) for one in leg.records)
     questions, sample = max((_most_alike(one), one.number) for one in leg.samples)
     return {
@@ -73,13 +73,13 @@ def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
 
 
 def _untold(record: dict[str, Any]) -> bool:
-    """Whether nobody knows how an answered reply ended: it may have been cut.
+    """Whether nobody knows how a reply ended that no token limit is known to have cut.
 
     A count of tokens tells it only of a reply with an answer; one without may have run to its limit.
     """
     nothing = INVALID == record["strict"] == record["flexible"]
     known = record["finish_reason"] is not None or (record["completion_tokens"] is not None and not nothing)
-    return record["status"] == "answered" and not known
+    return record["status"] in ("answered", "stopped") and not known
 
 
 def _most_alike(sample: Sample) -> int:

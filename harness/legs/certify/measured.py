@@ -16,7 +16,8 @@ from pydantic import ValidationError
 
 from harness.exits import InputError
 from harness.legs import drive, journal, stored
-from harness.legs.campaign import Campaign, Certify, sentences
+from harness.legs.campaign import Campaign, sentences
+from harness.legs.sections import Certify
 
 Record = dict[str, Any]
 

@@ -18,8 +18,8 @@ from typing import Any
 import aiohttp
 
 from harness.exits import CannotRun
-from harness.legs import campaign as asked
 from harness.legs import credentials
+from harness.legs import sections as asked
 from harness.legs.evaluation.library import LocalCompletionsAPI, register_model
 from harness.legs.evaluation.replies import (
     Reply,

@@ -123,8 +123,9 @@ def status(reply: Reply, strict: str, flexible: str, max_tokens: int) -> tuple[s
         return "truncated", reply.error or said
     if not (reply.text or "").strip():
         return "empty", reply.error
-    if reply.finish_reason in STOPPED and strict == flexible == INVALID:
-        return "stopped", reply.error
+    if strict == flexible == INVALID:
+        untold = None if reply.finish_reason else "no finish reason tells how it ended"
+        return "stopped", reply.error or untold
     return "answered", reply.error
 
 

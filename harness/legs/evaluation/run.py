@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from harness.exits import CannotRun
-from harness.legs import campaign as asked
 from harness.legs import journal
+from harness.legs import sections as asked
 from harness.legs.evaluation.client import KeepingCompletions, Server
 from harness.legs.evaluation.library import evaluate
 from harness.legs.evaluation.replies import Reply, ServerGone, status

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.exits import CannotRun, InputError
-from harness.legs import campaign as asked
+from harness.legs import sections as asked
 from harness.legs.evaluation.library import (
     ConfigurableTask,
     Instance,

@@ -39,9 +39,7 @@ EXECUTOR = "emulated HIP"
 Finish = Callable[[Program], Program] | None
 
 
-def answered(
-    path: AiterPath, launch: Launch, written: Sequence[Tensor], value: Any, subject: str
-) -> Outcome:
+def answered(path: AiterPath, launch: Launch, written: Sequence[Tensor], value: Any, subject: str) -> Outcome:
     """Run ``launch`` each way that its kernel may be compiled and its approximations fall.
 
     ``value`` is the request's own answer, made of the tensors ``written`` in place: they end as the first
@@ -80,9 +78,7 @@ def answered(
 def ways(program: Program) -> Iterator[tuple[Finish, str]]:
     """Every compilation and every choice of approximations together, the plain one first."""
     near = any(op.code in nearly.NEAR for op in program.walk())
-    finishes: tuple[Finish, ...] = (
-        (None, contracting.contracted) if contracting.chances(program) else (None,)
-    )
+    finishes: tuple[Finish, ...] = (None, contracting.contracted) if contracting.chances(program) else (None,)
     for finish in finishes:
         for choice in nearly.CHOICES if near else nearly.CHOICES[:1]:
             yield finish, choice

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from harness.paths import base
 from harness.paths.requests import eightbit as asked
-from oracles import eightbit, eightbit_pages, eightbit_score, windows
+from oracles import eightbit, eightbit_pages, eightbit_score, eightbit_writer, windows
 from oracles.eightbit import ScaleRule
 from oracles.windows import Windows
 
@@ -66,6 +66,7 @@ def by(rules: Rules) -> Mapping[type, Callable[[Any], base.Outcome]]:
     return {
         asked.QuantiseQueries8: lambda request: _queries(rules, request),
         asked.WriteKeys8: lambda request: _write(rules, request),
+        asked.WriteTokens8: lambda request: _tokens(rules, request),
         asked.GatherKeys8: lambda request: _gather(rules, request),
         asked.PagedScores8: lambda request: _paged(rules, request),
         asked.FlatScores8: lambda request: _flat(rules, request),
@@ -84,6 +85,19 @@ def _write(rules: Rules, request: asked.WriteKeys8) -> base.Outcome:
     slots, order = rules.slots(request.slots), rules.written(request.tile)
     eightbit_pages.write_keys(request.cache, codes, scales, slots, order)
     return base.Outcome(request.cache)
+
+
+def _tokens(rules: Rules, request: asked.WriteTokens8) -> base.Outcome:
+    writer = eightbit_writer.Writer8(
+        request.norm_weight, request.norm_bias, request.cos, request.sin, request.pairing,
+        eightbit.FORMATS[request.fmt], rules.power(request.ue), rules.written(request.tile),
+        request.weights_scale, request.epsilon, rules.query, rules.key, rules.ties, rules.folded,
+    )  # fmt: skip
+    slots = rules.slots(request.slots)
+    eightbit_writer.write_tokens(
+        writer, request.q, request.k, request.weights, request.positions, slots, *request.outputs
+    )
+    return base.Outcome(request.outputs)
 
 
 def _gather(rules: Rules, request: asked.GatherKeys8) -> base.Outcome:

@@ -1,4 +1,4 @@
-"""What is asked of the FP8 default: quantise, write a page, read it back, score (spec indexer.md 1, 2, 10).
+"""What is asked of the FP8 default: quantise, write, read back, score (spec indexer.md 1, 2, 10).
 
 Codes travel as uint8; ``fmt`` says what they are: ``fn`` (E4M3FN) or ``fnuz`` (E4M3FNUZ). A page is
 64 rows of ``cache.shape[2]`` bytes: 132, or 144 where each row is padded to 16 (layout in
@@ -45,6 +45,48 @@ class WriteKeys8:
     fmt: str
     ue: bool
     tile: str
+
+
+WRITTEN_TOKENS8 = ("q_codes", "weights_out", "cache")
+"""Fields of `WriteTokens8` that the path writes, in the order of the value."""
+
+
+@dataclass(frozen=True)
+class WriteTokens8:
+    """Normalise, rotate, quantise and scatter T tokens in one go (the fused writer in FP8 mode).
+
+    q bfloat16 [T, H, 128], k bfloat16 [T, 128], weights bfloat16 [T, H]; norm_weight, norm_bias float32
+    [128]; cos, sin bfloat16 [P, 32]; positions int64 [T]; slots int64 [T] (block*64 + row, negative: skip).
+    ``pairing`` is neox or interleaved. To write in place: q_codes uint8 [T, H, 128], weights_out float32
+    [T, H] (w * q_scale * weights_scale) and the pages ``cache`` uint8 [blocks, 64, row bytes]; the value
+    is the tuple of these three. Rows without a slot leave theirs as they were.
+    """
+
+    written: ClassVar[tuple[str, ...]] = WRITTEN_TOKENS8
+
+    q: Tensor
+    k: Tensor
+    weights: Tensor
+    norm_weight: Tensor
+    norm_bias: Tensor
+    cos: Tensor
+    sin: Tensor
+    positions: Tensor
+    slots: Tensor
+    epsilon: float
+    weights_scale: float
+    pairing: str
+    fmt: str
+    ue: bool
+    tile: str
+    q_codes: Tensor
+    weights_out: Tensor
+    cache: Tensor
+
+    @property
+    def outputs(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What is written, in the order of the value."""
+        return self.q_codes, self.weights_out, self.cache
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,133 @@
+"""The one door to cosmic-ray: every fault that its operators make of a source text.
+
+Contract: a fault is named by line, operator and number, and depends on the text alone. Faults that leave the
+program as it is (annotations, which nothing evaluates here) are left out, because they would all survive.
+Of the operators that replace one sign by each of a dozen others only near ones are taken: the far ones
+break so much that they say little about a suite.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from dataclasses import dataclass
+
+from harness.exits import CannotRun
+
+NEAR = {
+    "Binary": {
+        "Add": ("Sub",), "Sub": ("Add",), "Mul": ("Add",), "Div": ("Mul",), "FloorDiv": ("Mul", "Mod"),
+        "Mod": ("FloorDiv",), "LShift": ("RShift",), "RShift": ("LShift",), "BitAnd": ("BitOr",),
+        "BitOr": ("BitAnd",), "BitXor": ("BitOr",),
+    },
+    "Comparison": {
+        "Eq": ("NotEq",), "NotEq": ("Eq",), "Lt": ("LtE", "GtE"), "LtE": ("Lt", "Gt"), "Gt": ("GtE", "LtE"),
+        "GtE": ("Gt", "Lt"), "Is": ("IsNot",), "IsNot": ("Is",),
+    },
+    "Unary": {"Delete": ("USub", "Not", "Invert"), "USub": ("UAdd",)},
+}  # fmt: skip
+OTHERS = (
+    "AddNot", "ReplaceTrueWithFalse", "ReplaceFalseWithTrue", "ReplaceAndWithOr", "ReplaceOrWithAnd",
+    "ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "NumberReplacer", "ZeroIterationForLoop",
+)  # fmt: skip
+OPERATORS = (
+    *(f"Replace{kind}Operator_{a}_{b}" for kind, near in NEAR.items() for a, to in near.items() for b in to),
+    *OTHERS,
+)
+
+
+@dataclass(frozen=True)
+class SourceFault:
+    """``text`` of the whole file with ``after`` in the place of the lines ``before``, from line ``line``."""
+
+    line: int
+    operator: str
+    number: int
+    before: str
+    after: str
+    text: str
+
+    @property
+    def name(self) -> str:
+        """``57 NumberReplacer 3``."""
+        return f"{self.line} {self.operator} {self.number}"
+
+    def diff(self) -> str:
+        """The fault as a diff without context."""
+        lines = [f"@@ line {self.line} @@", *(f"-{one}" for one in self.before.splitlines())]
+        return "\n".join([*lines, *(f"+{one}" for one in self.after.splitlines())])
+
+
+def faults(text: str, functions: tuple[str, ...] = ()) -> list[SourceFault]:
+    """Every fault of ``text``, or of the definitions ``functions``. Raises `CannotRun` without cosmic-ray."""
+    try:
+        from cosmic_ray.mutating import mutate_code
+        from cosmic_ray.plugins import get_operator
+    except ImportError as error:
+        raise CannotRun(
+            "--source needs the package cosmic-ray: pip install 'fp4-indexer-harness[power]'"
+        ) from error
+    whole = text.splitlines(keepends=True)
+    found = []
+    for first, last in _parts(text, functions):
+        part = "".join(whole[first:last])
+        meaning = _meaning(part)
+        for operator in OPERATORS:
+            made, number = get_operator(f"core/{operator}")(), 0
+            while (wrong := mutate_code(part, made, number)) is not None:
+                if _meaning(wrong) != meaning:
+                    before, after = "".join(whole[:first]), "".join(whole[last:])
+                    found.append(_fault(text, before + wrong + after, operator, number))
+                number += 1
+    return sorted(found, key=lambda fault: (fault.line, fault.operator, fault.number))
+
+
+def _fault(text: str, wrong: str, operator: str, number: int) -> SourceFault:
+    old, new = text.splitlines(), wrong.splitlines()
+    changed = [
+        op for op in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if op[0] != "equal"
+    ]
+    if not changed:
+        return SourceFault(1, operator, number, "", "", wrong)
+    first, last = changed[0], changed[-1]
+    before, after = old[first[1] : last[2]], new[first[3] : last[4]]
+    return SourceFault(first[1] + 1, operator, number, "\n".join(before), "\n".join(after), wrong)
+
+
+def _parts(text: str, functions: tuple[str, ...]) -> list[tuple[int, int]]:
+    """(first line, line after the last), from 0, of the whole text or of each definition that is named."""
+    if not functions:
+        return [(0, len(text.splitlines()))]
+    defined = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    parts = [
+        (min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1, node.end_lineno or node.lineno)
+        for node in defined
+        if node.name in functions
+    ]
+    if len(parts) != len(functions):
+        raise CannotRun(f"the file has {len(parts)} of the definitions {', '.join(functions)}")
+    return parts
+
+
+class _Bare(ast.NodeTransformer):
+    """Takes away what is never evaluated."""
+
+    def visit_arg(self, node: ast.arg) -> ast.AST:
+        node.annotation = None
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.returns = None
+        return self.generic_visit(node)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.annotation = ast.Constant(None)
+        return self.generic_visit(node)
+
+
+def _meaning(text: str) -> str:
+    """The program without annotations; a text that is none stands for itself."""
+    try:
+        return ast.dump(_Bare().visit(ast.parse(text)))
+    except SyntaxError:
+        return text
