@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from harness.case import case_lists
+from harness.case.lists.fp8 import TOKENS
 from harness.fill import fill_eightbit, noise, pages
 from oracles import eightbit, eightbit_pages, eightbit_score
 from oracles.eightbit import FORMATS, KEY, QUERY
@@ -177,7 +178,8 @@ def test_smoke_spreads_over_formats_scales_orders_and_fills() -> None:
         (fmt, ue, order) for fmt in FORMATS for ue in (0, 1) for order in ("flat", "tiled")
     }
     assert {(case.fmt, case.ue) for case in cases if case.w} == {(f, ue) for f in FORMATS for ue in (0, 1)}
-    assert {case.f for case in cases} == set(fill_eightbit.SCORED)
+    assert {case.f for case in cases if not case.r} == set(fill_eightbit.SCORED)
+    assert {case.f for case in cases if case.r} == set(TOKENS)
     assert {case.t for case in cases if case.n} == {"shuffled", "tight", "wide", "strided"}
 
 

@@ -8,6 +8,8 @@ from typing import Any, cast
 import pytest
 import torch
 
+from harness.hip import compilers
+from harness.hip.compilers import CannotCompile
 from harness.paths.aiter import selecting
 from harness.paths.atom import AtomPath
 from harness.paths.base import OutOfScope, Unsupported
@@ -54,13 +56,27 @@ def test_the_triton_top_k_of_aiter_is_asked_through_its_host(tmp_path: Path) -> 
     assert found.value.tolist() == [[1, 3]] and found.facts["subject"] == "aiter triton topk"
 
 
-def test_hip_ops_are_out_of_scope_without_the_chip_and_named(tmp_path: Path) -> None:
+def test_hip_ops_are_out_of_scope_without_source_or_compiler(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Off the chip they are compiled from the tree's source; what is missing for that is named."""
     table, ids = aiter_of(tmp_path, GENERAL), torch.zeros(1, 2, dtype=torch.int32)
     one = torch.ones(1, dtype=torch.int32)
-    with pytest.raises(OutOfScope, match="top_k_per_row_decode is a HIP op"):
-        table[SelectDecode](SelectDecode(ROW, one, 1, 2, False, ids))
-    with pytest.raises(OutOfScope, match="top_k_per_row_prefill is a HIP op"):
-        table[SelectPrefill](SelectPrefill(ROW, one - 1, one, 2, False, ids))
+    asked = (
+        SelectDecode(ROW, one, 1, 2, False, ids),
+        SelectPrefill(ROW, one - 1, one, 2, False, ids),
+    )
+    for request in asked:
+        with pytest.raises(OutOfScope, match=r"topk_per_row_kernels\.cu, a HIP source, is not in this tree"):
+            table[type(request)](request)
+
+    def none() -> None:
+        raise CannotCompile("no compiler for HIP kernels")
+
+    monkeypatch.setattr(compilers, "find", none)
+    for request in asked:
+        with pytest.raises(OutOfScope, match="no compiler for HIP kernels"):
+            table[type(request)](request)
 
 
 @pytest.mark.parametrize(

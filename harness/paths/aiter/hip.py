@@ -1,7 +1,7 @@
 """aiter's HIP kernels where there is no gfx950: compiled from its own source, run in the emulator.
 
 Contract: what runs is the kernel of the tree that the path was given, launched as its host function launches
-it; nothing stands in for it. Without a compiler the request is out of this machine's scope; a source that
+it; nothing stands in for it. Without a compiler, or a source in the tree, it is out of scope; a source that
 does not compile, or an operation that the emulator has no meaning for, is `Unsupported` with its name.
 Where the compiler may fuse and the hardware only approximates, `answered` runs the kernel each way.
 """
@@ -123,11 +123,13 @@ def run(
 
 
 def _lowered(path: AiterPath, launch: Launch) -> tuple[Program, Compiled]:
-    """The program of a launch. Raises `OutOfScope` without a compiler, `Unsupported` for what it refuses."""
+    """The program of a launch. Raises `OutOfScope` without compiler or source, else `Unsupported`."""
     try:
         compilers.find()
     except CannotCompile as missing:
         raise OutOfScope(str(missing)) from None
+    if not (path.source() / launch.source).is_file():
+        raise OutOfScope(f"{launch.source}, a HIP source, is not in this tree")
     try:
         compiled = compiled_from(path.source(), launch.source, launch.instance)
         return program_of(compiled), compiled
