@@ -6,11 +6,10 @@ import asyncio
 import dataclasses
 import importlib.util
 import json
-import math
 import tomllib
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -27,6 +26,7 @@ from oracles import eightbit
 from oracles.formats import E2M1, E4M3FN, PRODUCTION, decode, decode_e8m0, quantise
 from oracles.topk import check_selection, topk
 from oracles.windows import Windows
+from suites.self import llama_defined
 
 END = 0
 
@@ -171,56 +171,52 @@ def tiny(draw: torch.Generator, shape: llama.Shape) -> dict[str, torch.Tensor]:
     return made
 
 
-def rotation(position: int, size: int, theta: float) -> torch.Tensor:
-    """Matrix [size, size] that turns columns i and i + size / 2 by position / theta^(2 i / size)."""
-    half, made = size // 2, torch.zeros(size, size, dtype=torch.float64)
-    for i in range(half):
-        angle = position / theta ** (2 * i / size)
-        made[i, i] = made[i + half, i + half] = math.cos(angle)
-        made[i, i + half], made[i + half, i] = -math.sin(angle), math.sin(angle)
-    return made
+SHAPE = llama.Shape(layers=2, heads=3, groups=1, size=32, theta=100.0, eps=1e-5, end=0)
+TOKENS = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def defined(weights: dict[str, torch.Tensor], shape: llama.Shape, tokens: list[int]) -> torch.Tensor:
-    """Logits by the definition, float64: one row, one head, one position after the other."""
-    at = {name: value.double() for name, value in weights.items()}
+class Wide:
+    """An index that selects everything, of whatever type it is given."""
 
-    def normed(row: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-        return row / (row.square().mean() + shape.eps).sqrt() * scale
+    def keys(self, k: torch.Tensor) -> torch.Tensor:
+        return k
 
-    rows, size = [at["embed"][one] for one in tokens], shape.size
-    for layer in range(shape.layers):
-        mixed = [(at[f"{layer}.qkv"] @ normed(row, at[f"{layer}.norms"][0])).view(-1, size) for row in rows]
-        turns = [rotation(place, size, shape.theta) for place in range(len(rows))]
-        keys = [turn @ one[shape.heads] for turn, one in zip(turns, mixed, strict=True)]
-        for place, turn in enumerate(turns):
-            heads = []
-            for head in range(shape.heads):
-                asked = turn @ mixed[place][head]
-                weight = torch.stack([asked @ key / math.sqrt(size) for key in keys[: place + 1]]).softmax(0)
-                heads.append(sum(w * one[-1] for w, one in zip(weight, mixed[: place + 1], strict=True)))
-            rows[place] = rows[place] + at[f"{layer}.out"] @ torch.cat(heads)
-        for place, row in enumerate(rows):
-            gate, up = (at[f"{layer}.gate_up"] @ normed(row, at[f"{layer}.norms"][1])).chunk(2)
-            rows[place] = row + at[f"{layer}.down"] @ (gate * gate.sigmoid() * up)
-    return at["embed"] @ normed(rows[-1], at["norm"])
+    queries = keys
+
+    def selected(self, queries: torch.Tensor, keys: torch.Tensor, visible: torch.Tensor) -> torch.Tensor:
+        return visible
 
 
-def test_the_model_is_the_one_that_its_definition_describes(tmp_path: Path) -> None:
-    """Written, read again and run at once and token by token, with an index that selects everything."""
-    shape = llama.Shape(layers=2, heads=3, groups=1, size=32, theta=100.0, eps=1e-5, end=0)
-    weights = tiny(torch.Generator().manual_seed(9), shape)
-    llama.save(shape, weights, tmp_path)
-    tokens = [3, 1, 4, 1, 5, 9, 2, 6]
-    for first in (len(tokens), 5):
-        model = llama.Llama(tmp_path)
-        store = Store(Index("fp4", 64), shape.layers, shape.groups, shape.size, 1, 64)
-        pieces = [tokens[:first], *([one] for one in tokens[first:])]
-        for piece in pieces:
-            places = torch.arange(len(piece))[None] + store.lengths[0]
-            found = model.logits(torch.tensor([piece]), places, store.attend)
-            store.lengths[0] += len(piece)
-        torch.testing.assert_close(found[0].double(), defined(weights, shape, tokens), rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("dtype", (torch.float32, torch.float64), ids=str)
+@pytest.mark.parametrize("first", (len(TOKENS), 5))
+def test_the_model_is_the_one_that_its_definition_describes(
+    tmp_path: Path, dtype: torch.dtype, first: int
+) -> None:
+    """Written, read again and run at once and token by token; in float64 rounding hides next to nothing."""
+    weights = tiny(torch.Generator().manual_seed(9), SHAPE)
+    want, roundings = llama_defined.logits(weights, SHAPE, TOKENS)
+    llama.save(SHAPE, weights, tmp_path)
+    model, store = llama.Llama(tmp_path), Store(cast(Any, Wide()), 2, 1, SHAPE.size, 1, 64)
+    if dtype is torch.float64:  # the same code on wider numbers; its own powers are float32's
+        model._weights = {name: value.to(dtype) for name, value in model._weights.items()}
+        model._frequencies = 1.0 / SHAPE.theta ** (torch.arange(0, SHAPE.size, 2).double() / SHAPE.size)
+        store._planes = [plane.to(dtype) for plane in store._planes]
+    for piece in (TOKENS[:first], *([one] for one in TOKENS[first:])):
+        places = torch.arange(len(piece))[None] + store.lengths[0]
+        found = model.logits(torch.tensor([piece]), places, store.attend)
+        store.lengths[0] += len(piece)
+    unit = torch.finfo(dtype).eps / 2
+    assert found.dtype == dtype
+    assert bool(((found[0].double() - want).abs() <= roundings * unit).all())
+
+
+@pytest.mark.parametrize("wrong", ({"theta": 100.0 + 1e-6}, {"eps": 1e-5 + 1e-9}))
+def test_what_is_a_little_off_is_further_away_than_rounding(wrong: dict[str, Any]) -> None:
+    """A base or an epsilon changed in its eighth or fourth figure shows in float64."""
+    weights = tiny(torch.Generator().manual_seed(9), SHAPE)
+    want, roundings = llama_defined.logits(weights, SHAPE, TOKENS)
+    other, _ = llama_defined.logits(weights, dataclasses.replace(SHAPE, **wrong), TOKENS)
+    assert bool(((other - want).abs() > roundings * 2.0**-53).any())
 
 
 def test_rows_that_turn_together_are_neighbours_in_the_file_and_halves_here() -> None:

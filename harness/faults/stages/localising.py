@@ -7,15 +7,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from harness.faults.fault import Answer, Fault, Wrong
-from harness.faults.plants import always, asking, telling
-from harness.faults.stages.sharding import one_by_one
+from harness.faults.fault import Answer, Fault
+from harness.faults.plants import asking, telling
+from harness.faults.stages.sharding import NARROW, ONCE, OPS, one, one_by_one
 from harness.paths.base import Outcome
 from harness.paths.requests import sharding as asked
 from oracles import dcp
 from oracles.dcp import PAD, Sharding
-
-OPS = "ATOM atom/model_ops/dcp_ops.py"
 
 
 def of_the_neighbour(request: asked.LocaliseColumns) -> asked.LocaliseColumns:
@@ -63,17 +61,6 @@ def compact(slots: Tensor, kept: Tensor) -> Outcome:
     """The kept slots int64 [T, k], row by row, and where each row's begin."""
     bounds = torch.cat((torch.zeros(1, dtype=torch.int64), kept.sum(1).cumsum(0)))
     return Outcome((bounds.to(torch.int32), slots[kept].to(torch.int32)))
-
-
-NARROW = "dcp-decode-world2-inter1-exids-n2-h16-d128-ctx20-k4-tshuffled-fbytes-s1"
-WIDE = "dcp-decode-world2-inter16-exids-n1-h16-d128-ctx60-k4-tshuffled-fbytes-s1"
-ONCE = "S = 1"
-
-
-def one(
-    name: str, wrong: str, seen: str, weak: str, source: str, wrongs: dict[type, Wrong], case: str = WIDE
-) -> Fault:
-    return Fault(name, "DCP", wrong, seen, weak, case, source, always(wrongs))
 
 
 FAULTS: tuple[Fault, ...] = (
