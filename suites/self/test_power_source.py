@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 
 from harness.exits import CannotRun, InputError
-from harness.power.source import known, sweep, targets
+from harness.power.source import faults, known, sweep, targets
 from harness.power.source.tree import Copy
-
-pytest.importorskip("cosmic_ray", reason="the extra power is not installed")
-from harness.power.source import faults
 
 TEXT = '''\
 def first(a: int | None, b: int) -> int:
