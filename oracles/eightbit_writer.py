@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from oracles import eightbit, eightbit_pages, normalise, prepare
+from oracles import eightbit, eightbit_pages, eightbit_subnormals, normalise, prepare
 from oracles.eightbit import KEY, QUERY, ScaleRule
 from oracles.formats import FloatFormat, encode
 from oracles.normalise import Range
@@ -90,8 +90,39 @@ def write_tokens(
     eightbit_pages.write_keys(cache, *keys(writer, k[kept], place), slots[kept], writer.order)
 
 
-def key_range(writer: Writer8, k: Tensor, positions: Tensor) -> Range:
+def settle_queries(
+    writer: Writer8,
+    q: Tensor,
+    weights: Tensor,
+    positions: Tensor,
+    codes: Tensor,
+    *,
+    mode: str,
+) -> tuple[Tensor, Tensor]:
+    """(right codes nearest to ``codes`` uint8 [T, H, 128], folded weights float32 [T, H]) in ``mode``.
+
+    Where no subnormal arises they are those of `queries`. A maximum that counts is far above them, so the
+    scale is the same however products are fused.
+    """
+    right, scales = None, None
+    for fused in eightbit_subnormals.FUSED:
+        turned = eightbit_subnormals.rope(
+            q, writer.cos, writer.sin, positions, pairing=writer.pairing, mode=mode, fused=fused
+        )
+        made, scale = eightbit.quantise(
+            turned, writer.fmt, writer.query, power_of_two=writer.power_of_two, ties=writer.ties
+        )
+        scales = scale if scales is None else scales
+        right = made if right is None else torch.where(made == codes, made, right)
+    assert right is not None and scales is not None
+    return right, eightbit_subnormals.fold_weights(weights, scales, writer.weights_scale, mode=mode)
+
+
+def key_range(writer: Writer8, k: Tensor, positions: Tensor, *, mode: str = "kept") -> Range:
     """Normalised and rotated keys, bfloat16 [T, 128]: the lowest and the highest right value of each."""
+    if mode == "flushed":
+        norm = eightbit_subnormals.layer_norm_range(k, writer.norm_weight, writer.norm_bias, eps=writer.eps)
+        return eightbit_subnormals.rope_range(norm, writer.cos, writer.sin, positions, pairing=writer.pairing)
     normal = normalise.layer_norm_range(k, writer.norm_weight, writer.norm_bias, eps=writer.eps)
     return normalise.rope_range(normal, writer.cos, writer.sin, positions, pairing=writer.pairing)
 

@@ -54,19 +54,19 @@ def layer_norm_range(x: Tensor, weight: Tensor, bias: Tensor, *, eps: float = 1e
     wide = wide.masked_fill(lost[:, None], 0.0)
     if bool((wide.abs() > LARGEST).any()):
         raise ValueError("x has a magnitude above 2^62, allowed are keys whose squares stay inside float32")
-    centred, centred_off = _centred(wide)
-    root, root_off = _root(centred, centred_off, eps)
+    centred, centred_off = centred_range(wide)
+    root, root_off = root_range(centred, centred_off, eps)
     scaled = centred * root * weight.double()
     most = (centred.abs() + centred_off) * (root + root_off) * weight.double().abs() * (1 + UNIT) ** 2
     scaled_off = torch.where(most == 0, 0.0, most - scaled.abs() + TINY * (1 + weight.double().abs()))
     value = scaled + bias.double()
     settled = (scaled_off == 0) & (value == value.float())
     off = torch.where(settled, 0.0, scaled_off + UNIT * (value.abs() + scaled_off)) * SLACK
-    low, high = _toward(value - off, -torch.inf), _toward(value + off, torch.inf)
+    low, high = toward(value - off, -torch.inf), toward(value + off, torch.inf)
     return Range(*(end.bfloat16().masked_fill(lost[:, None], torch.nan) for end in (low, high)))
 
 
-def _centred(x: Tensor) -> tuple[Tensor, Tensor]:
+def centred_range(x: Tensor) -> tuple[Tensor, Tensor]:
     """(x - mean, how far a float32 evaluation can be off) float64 [R, D]."""
     count = x.shape[-1]
     total_off = torch.where(_sums_exactly(x), 0.0, _gamma(count) * x.abs().sum(-1, keepdim=True))
@@ -78,7 +78,7 @@ def _centred(x: Tensor) -> tuple[Tensor, Tensor]:
     return centred, off
 
 
-def _root(centred: Tensor, off: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def root_range(centred: Tensor, off: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """(1 / sqrt(variance + eps), how far it can be off) float64 [R, 1]."""
     count = centred.shape[-1]
     squares = centred.square()
@@ -119,7 +119,7 @@ def _last_bit(value: Tensor) -> Tensor:
     return low.double() * power_of_two(exponent.long() - 53)
 
 
-def _toward(value: Tensor, side: float) -> Tensor:
+def toward(value: Tensor, side: float) -> Tensor:
     """float32 nearest to ``value`` float64 on the ``side`` (an infinity) of it."""
     near = value.float()
     past = near > value if side < 0 else near < value

@@ -69,13 +69,14 @@ def rope(x: Tensor, cos: Tensor, sin: Tensor, positions: Tensor, *, pairing: str
     half = cos.shape[1]
     lead = (positions.numel(), *[1] * (x.dim() - 2), half)
     cosine, sine = cos[positions].float().view(lead), sin[positions].float().view(lead)
-    first, second = _pairs(x[..., : 2 * half].float(), pairing)
+    first, second = pairs(x[..., : 2 * half].float(), pairing)
     turned = (first * cosine - second * sine, second * cosine + first * sine)
     joined = torch.cat(turned, -1) if pairing == "neox" else torch.stack(turned, -1).flatten(-2)
     return torch.cat((joined.bfloat16(), x[..., 2 * half :].bfloat16()), -1)
 
 
-def _pairs(x: Tensor, pairing: str) -> tuple[Tensor, Tensor]:
+def pairs(x: Tensor, pairing: str) -> tuple[Tensor, Tensor]:
+    """Those of ``x`` [..., 2P] that turn with each other, [..., P] each; ``pairing`` one of `PAIRINGS`."""
     if pairing == "neox":
         first, second = x.chunk(2, -1)
         return first, second

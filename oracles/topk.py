@@ -5,6 +5,10 @@ the cut may be, as far as places are left. A row that sees at most k keys select
 their scores are (the bypass below ``index_topk`` keys). Selections are compared as sets, -1 being
 padding anywhere. It fails silently when a comparison by value accepts one key twice and another never
 on a plateau of equal scores.
+
+Whether -0 ties with 0 is a convention (`ZEROS`) that the specification does not name: comparisons, and the
+radix sorts of CUB and hipCUB, take them for equal; a selection by the bits of a number ranks -0 below 0,
+``torch.topk`` on a GPU and aiter's among them. Scores are held against one of them, as a path declares.
 """
 
 from __future__ import annotations
@@ -17,6 +21,10 @@ from torch import Tensor
 from oracles.windows import Windows, visible
 
 PAD = -1
+ZEROS = ("equal", "ordered")
+"""equal: -0 and 0 tie; ordered: -0 is below 0, as in IEEE 754's totalOrder."""
+BELOW_ZERO = -5e-324
+"""Stands for -0 where that is a number of its own: above every negative float32."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +47,8 @@ def topk(scores: Tensor, windows: Windows, k: int, stable: bool) -> TopK:
     """Select from ``scores`` float32 [T, W] inside ``windows``; scores outside are never looked at.
 
     ``stable``: ties go to the smallest position, so nothing is left open and ``may`` is empty.
-    -0 equals 0. Raises ValueError for a NaN inside a window of more than k keys, where no order is
-    specified (see `numbers_in_order`), or k < 1. In shorter windows NaNs stand before all numbers in ids.
+    -0 equals 0 (else see `ranked`). Raises ValueError for a NaN inside a window of more than k keys, where no
+    order is specified (see `numbers_in_order`), or k < 1. In shorter windows NaNs stand before all numbers.
     """
     if k < 1:
         raise ValueError(f"k is {k}, allowed are 1 and above")
@@ -63,6 +71,18 @@ def topk(scores: Tensor, windows: Windows, k: int, stable: bool) -> TopK:
     settled = whole | (level.sum(1) <= places)  # the whole tie class is taken: nothing is open
     must = above | (level & settled.unsqueeze(1)) | (seen & whole.unsqueeze(1))
     return TopK(ids, cut, must, level & ~settled.unsqueeze(1), places.masked_fill(settled, 0))
+
+
+def ranked(scores: Tensor, zeros: str) -> Tensor:
+    """``scores`` float32 [...] as numbers that compare as ``zeros`` has it, float64 if it is ordered.
+
+    Raises ValueError on no member of `ZEROS`.
+    """
+    if zeros not in ZEROS:
+        raise ValueError(f"zeros is {zeros!r}, allowed are {', '.join(ZEROS)}")
+    if zeros == "equal":
+        return scores
+    return scores.double().masked_fill((scores == 0) & scores.signbit(), BELOW_ZERO)
 
 
 def unordered(scores: Tensor, windows: Windows, k: int) -> Tensor:

@@ -129,6 +129,7 @@ class Case:
         """Number of query rows T, padding included."""
         by_kind = {
             "decode": len(self.ctx) * self.n,
+            "fp8": len(self.ctx) * self.n,
             "prefill": len(self.w),
             "varqlen": sum(self.q) + self.p,
             "replay": self.bucket * self.n,

@@ -1,4 +1,4 @@
-"""``harness bench``: how fast emulator and oracles score, as ratios to a bare matrix product.
+"""``harness bench``: how fast emulator and oracles score, write and select, as ratios to a bare peer.
 
 ``harness bench legs`` is another bench, see `harness.command.bench_legs`.
 
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.command import bench_legs
+from harness.command import bench_compiled, bench_legs
 from harness.command.arguments import named_path
 from harness.exits import InputError
 from harness.paths import registry
@@ -76,8 +76,19 @@ def main(arguments: argparse.Namespace) -> int:
             figure["what"], f"{figure['pairs_per_second']:,.0f}", f"{figure['time_over_matmul']:,.1f}"
         )
     Console().print(table)
+    missing = bench_compiled.absent(arguments.aiter)
+    compiled = [] if missing else bench_compiled.measure(arguments.aiter)
+    if missing:
+        Console().print(f"HIP kernels are not timed: {missing}", soft_wrap=True)
+    else:
+        below = Table("what", "a minute", "target", "time / peer", title="HIP kernels of aiter, emulated")
+        for one in compiled:
+            rate, least = (f"{one[name]:,.0f} {one['unit']}" for name in ("per_minute", "target"))
+            below.add_row(one["what"], rate, least, f"{one['time_over_peer']:,.1f} x {one['peer']}")
+        Console().print(below)
     if arguments.json is not None:
-        document.write_text(arguments.json, json.dumps({"shape": title, "figures": figures}, indent=1) + "\n")
+        content = {"shape": title, "figures": figures, "compiled": compiled, "not_timed": missing}
+        document.write_text(arguments.json, json.dumps(content, indent=1) + "\n")
     return 0
 
 

@@ -18,33 +18,37 @@ from rich.text import Text
 from harness import exits
 from harness.command import power_source
 from harness.command.arguments import named_path
-from harness.command.cli_check import add_path_arguments, trees_of
+from harness.command.cli_check import add_path_arguments
 from harness.command.console import console_for_people
+from harness.command.power_kernels import chosen_kernels, chosen_paths, made_ready, on_path
 from harness.command.power_numbers import check_numbers, part_of
 from harness.command.progress import PLAIN_EVERY, clock
 from harness.paths import registry
+from harness.power.hip.targets import HIP_TARGETS
 from harness.power.source.targets import TARGETS as SOURCES
 from harness.power.targets import TARGETS
 from harness.record import document, provenance, store
 
 ROOT = Path("results/power")
-PATHS = ("flydsl", "aiter")
 EPILOG = f"""\
 examples:
   harness power --sample 40                                      a minute: 40 faults of each in-tree kernel
   harness power --path aiter --aiter ../aiter --kernel decode-h16-d128
+  harness power --aiter ../aiter --kernel fp8-writer --sample 100
   harness power --kernel decode-h16-d128 --mutant '17 imul wrong constant, operand 1: 3 for 2'
   harness power --path aiter --aiter ../aiter --prepare --dir D  then, on a machine without aiter and FlyDSL:
   harness power --path aiter --prepared --dir D --part 2/3
 
 kernels: {", ".join(TARGETS)}
-sources: {", ".join(SOURCES)} (aiter's need --aiter)
+HIP kernels (need --aiter and a compiler): {", ".join(HIP_TARGETS)}
+sources: {", ".join(SOURCES)} (aiter's need --aiter, atom's --aiter and --atom)
 
 A fault is one operation of the kernel's lowered program made wrong: operands swapped, an addition dropped
 or done twice, a constant or an index one off, a comparison turned, another lane or scale byte, a matrix
-operand of zeros, a store left out ... killed: a case turned red. inert: no case did, and over the launches
-enumerated for the kernel no lane gets another value, or no store changes. survived: neither. The last
-columns say how many of the killed faults each acceptance rule in use elsewhere lets pass on the same data.
+operand of zeros, a store or a barrier left out ... killed: a case turned red (in more than what it is without
+the fault). inert: no case did, and over the launches enumerated for the kernel no lane gets another value, or
+no store changes. survived: neither. The last columns say how many of the killed faults each acceptance rule
+in use elsewhere lets pass on the same data; a rule that cannot be put to a kernel has none.
 
 Every fault has its line in --dir, so a sweep that is cut off goes on where it was; parts made elsewhere are
 merged by laying their .jsonl files into one folder and running the command again without --part.
@@ -102,8 +106,8 @@ def main(args: argparse.Namespace) -> int:
     store.check_directory("--dir", args.dir)
     console, found, alive, about = console_for_people(), {}, [], {}
     for choice in chosen:
-        for kernel in kernels:
-            prepared, enumerate_launches = recorded(args, choice, kernel)
+        for kernel in on_path(choice, kernels, console):
+            prepared, enumerate_launches, held = made_ready(args, choice, kernel)
             if args.prepare:
                 enumerate_launches()
                 console.print(f"recorded  {prepared.cases}", soft_wrap=True)
@@ -113,7 +117,7 @@ def main(args: argparse.Namespace) -> int:
                 raise exits.InputError(f"--mutant is {args.mutant!r}, which kernel {kernel} does not have")
             follow(plan, args.n or provenance.cores(), enumerate_launches, console)
             name = kernel if len(chosen) == 1 else f"{choice.name} {kernel}"
-            found[name], about[choice.name] = table.counts(plan.records), prepared.about
+            found[name], about[choice.name] = table.counts(plan.records, held), prepared.about
             alive += [(choice.name, kernel, one) for one in sweep.survivors(plan.records)]
     if args.prepare:
         return exits.AGREE
@@ -133,10 +137,7 @@ def check(args: argparse.Namespace) -> tuple[Any, list[str], tuple[registry.Choi
     """(what is asked, kernels, paths). Raises `InputError` naming the argument that is wrong."""
     from harness.power.sweep import Asked
 
-    kernels = args.kernel or list(TARGETS)
-    for kernel in kernels:
-        if kernel not in TARGETS:
-            raise exits.InputError(f"--kernel is {kernel!r}, allowed are {', '.join(TARGETS)}")
+    kernels = chosen_kernels(args)
     check_numbers(args)
     if args.mutant and len(kernels) != 1:
         raise exits.InputError(f"--mutant is given for {len(kernels)} kernels, allowed is one --kernel")
@@ -150,39 +151,7 @@ def check(args: argparse.Namespace) -> tuple[Any, list[str], tuple[registry.Choi
 
         plot.check("--plot", args.plot)
     asked = Asked(args.sample, args.seed, args.mutant or "", part_of(args.part))
-    return asked, kernels, chosen_paths(args)
-
-
-def chosen_paths(args: argparse.Namespace) -> tuple[registry.Choice, ...]:
-    """The paths meant; recorded ones need nothing installed, and no tree. Raises `InputError`."""
-    if args.prepared:
-        if args.aiter or args.atom:
-            raise exits.InputError("--prepared needs no source tree; leave --aiter and --atom out")
-        chosen = tuple(registry.Choice(name) for name in args.path or [registry.DEFAULT])
-    else:
-        chosen = registry.choose(args.path, trees_of(args))
-    for choice in chosen:
-        if choice.name not in PATHS:
-            raise exits.InputError(
-                f"--path is {choice.name}, allowed are {', '.join(PATHS)} (FlyDSL kernels)"
-            )
-    return chosen
-
-
-def recorded(
-    args: argparse.Namespace, choice: registry.Choice, kernel: str
-) -> tuple[Any, Callable[[], None]]:
-    """The kernel's recording, and what records the enumerated launches where they are not yet."""
-    from harness.judge import ledger
-    from harness.power import benches
-
-    target = TARGETS[kernel]
-    if not args.prepared:
-        made = benches.prepare(choice, target, args.dir)
-        return made, lambda: benches.enumerate_launches(choice, target, made)
-    found = benches.found(choice.name, target, args.dir)
-    found.bench().checked(ledger.load())
-    return found, lambda: None
+    return asked, kernels, chosen_paths(args, kernels)
 
 
 def follow(plan: Any, workers: int, enumerate_launches: Callable[[], None], console: Any) -> None:

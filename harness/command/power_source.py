@@ -18,6 +18,8 @@ from harness.power.source.targets import TARGETS
 from harness.record import document, provenance, store
 
 ALL = "all"
+PACKAGES = {"aiter": "aiter", "atom": "atom"}
+"""The folder that a tree of each option has."""
 COLUMNS = ("source", "faults", "killed", "equivalent", "survived")
 
 
@@ -27,7 +29,7 @@ def main(args: argparse.Namespace) -> int:
     from harness.power.source import sweep
 
     store.check_directory("--dir", args.dir)
-    roots = {"project": sweep.PROJECT, **({"aiter": args.aiter.resolve()} if args.aiter else {})}
+    roots = {"project": sweep.PROJECT, **{name: tree.resolve() for name, tree in _trees(args).items()}}
     console, found, alive = console_for_people(), {}, []
     for target in targets:
         plan = sweep.plan(target, roots, args.listing, args.dir, args.sample, args.seed)
@@ -56,7 +58,7 @@ def main(args: argparse.Namespace) -> int:
 
 def check(args: argparse.Namespace) -> list[Any]:
     """The targets meant. Raises `InputError` naming the argument that is wrong."""
-    for option in ("kernel", "mutant", "prepare", "prepared", "markdown", "plot", "path", "atom"):
+    for option in ("kernel", "mutant", "prepare", "prepared", "markdown", "plot", "path"):
         if getattr(args, option):
             raise exits.InputError(f"--{option} means nothing with --source; leave it out")
     if args.part != "1/1":
@@ -66,14 +68,20 @@ def check(args: argparse.Namespace) -> list[Any]:
             raise exits.InputError(f"--source is {name!r}, allowed are {', '.join((ALL, *TARGETS))}")
     document.check_output("--json", args.json)
     chosen = [one for name, one in TARGETS.items() if name in args.source or ALL in args.source]
-    if not args.aiter:
-        foreign = [one.name for one in chosen if one.tree == "aiter" and one.name in args.source]
-        if foreign:
-            raise exits.InputError(f"--source is {foreign[0]}, which needs --aiter DIR")
-        chosen = [one for one in chosen if one.tree == "project"]
-    elif not (Path(args.aiter) / "aiter").is_dir():
-        raise exits.InputError(f"--aiter {args.aiter} is not an aiter checkout")
-    return chosen
+    given = _trees(args)
+    for name, tree in given.items():
+        if not (tree / PACKAGES[name]).is_dir():
+            raise exits.InputError(f"--{name} {tree} has no folder {PACKAGES[name]}, so is no checkout of it")
+    foreign = [one for one in chosen if one.tree != "project" and one.tree not in given]
+    for one in foreign:
+        if one.name in args.source:
+            raise exits.InputError(f"--source is {one.name}, which needs --{one.tree} DIR")
+    return [one for one in chosen if one not in foreign]
+
+
+def _trees(args: argparse.Namespace) -> dict[str, Path]:
+    """Option to folder, of the trees that were given."""
+    return {name: Path(getattr(args, name)) for name in PACKAGES if getattr(args, name)}
 
 
 def survived(record: Any) -> bool:

@@ -12,12 +12,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from harness.case import case_lists
 from harness.case.cases import Case, parse
-from harness.diagnose.observing import LAUNCHED, VALUE, Answered, Around, Observed, Observing, observe
+from harness.diagnose.answers import LAUNCHED, VALUE, Answered, Observed
+from harness.diagnose.diagnosis import Candidate, Diagnosis
+from harness.diagnose.neighbours import fresh, shapes
+from harness.diagnose.observing import Around, Observing, observe
 from harness.diagnose.suspects import Planting, Suspecting
 from harness.exits import CannotRun
 from harness.faults.fault import Fault
@@ -25,66 +27,7 @@ from harness.judge.ledger import Ledger
 from harness.paths import base
 from harness.paths.requests.publishing import DraftLoop
 
-FRESH = 2
-"""Cases like the one in question on which a fault must fit as well."""
-STEP = 1000003
-"""From a seed to the next fresh one."""
-OTHERS = 3
-"""Cases of other shapes on which one fault that is left must fit."""
-SEEDS = 1 << 31
-HEAVY = ("far", "vast")
-
 Tell = Callable[[str], None]
-
-
-@dataclass
-class Candidate:
-    """One fault, or two, that fit the case in question. ``fits`` and ``fails``: cases on which held."""
-
-    faults: tuple[Fault, ...]
-    fits: list[str] = field(default_factory=list)
-    fails: list[str] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return " + ".join(fault.name for fault in self.faults)
-
-    @property
-    def stands(self) -> bool:
-        return not self.fails
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """What was found. ``candidates``: best first. ``seen``, ``clean``: the case on the path and the oracle.
-
-    ``tried``: faults that touch a request whose answers differ; ``altering``: how many of them change an
-    answer, and ``pairs`` of these that were tried, where no single fault fits. ``whole`` is false when time
-    ran out before every pair was.
-    ``differing``: how many of the cases that were run on the path differ. ``read``: where nothing fits, the
-    case in fill address, on the path and on the oracle.
-    """
-
-    seen: Observed
-    clean: Observed
-    candidates: tuple[Candidate, ...]
-    tried: int
-    altering: int
-    pairs: int = 0
-    whole: bool = True
-    cases: int = 1
-    differing: int = 1
-    read: tuple[Observed, Observed] | None = None
-
-    @property
-    def standing(self) -> tuple[Candidate, ...]:
-        """Those that fit every case that was tried."""
-        return tuple(one for one in self.candidates if one.stands)
-
-    @property
-    def certain(self) -> bool:
-        """Whether one fault, or one pair, and no other fits everywhere."""
-        return len(self.standing) == 1 and self.whole and len(self.standing[0].fits) > FRESH
 
 
 class Search:
@@ -105,9 +48,10 @@ class Search:
         self._seconds, self._tell = seconds, tell
         self._seen: dict[str, Observed] = {}
         self._said: dict[tuple[str, ...], Observed] = {}
+        self._beside: dict[str, bool] = {}
 
     def run(self, case: Case, leaving_out: Fault | None = None) -> Diagnosis:
-        """Diagnose ``case``; without candidates where it does not differ.
+        """Diagnose ``case``, without ``leaving_out`` and its twins; no candidates where it does not differ.
 
         Raises `CannotRun` where the oracle fails as the path does, since every fault would then fit.
         """
@@ -115,10 +59,10 @@ class Search:
         clean = self._suspected(case, ())
         if not seen.differs:
             return Diagnosis(seen, clean, (), 0, 0)
-        if clean.same(seen, self._kinds(seen)):
+        if seen.same(clean, self._kinds(seen)):
             raise CannotRun(f"ID {case.id} fails on the oracle in the same way: {seen.verdict.reason}")
-        known = [fault for fault in self._faults if fault is not leaving_out]
-        parted = seen.parted(clean)
+        known = [fault for fault in self._faults if leaving_out is None or fault.twins != leaving_out.twins]
+        parted = seen.parted(clean, self._again(seen, ()))
         touching = [fault for fault in known if touches(fault, parted)]
         found: list[Candidate] = []
         for number, fault in enumerate(touching, 1):
@@ -153,24 +97,37 @@ class Search:
 
     def _fits(self, case: Case, seen: Observed, faults: tuple[Fault, ...]) -> bool:
         """Whether ``faults`` give what was ``seen``; by the first answer alone where that rules them out."""
+        again = self._again(seen, faults)
         first = alone(seen)
-        if first is not None and not self._first(first, seen, faults).same(first):
+        if first is not None and not first.same(again(first.request)):
             return False
-        return self._suspected(case, faults).same(seen, self._kinds(seen))
+        said = self._suspected(case, faults)
+        return seen.same(said, self._kinds(seen), values=self._aside(case), again=again)
+
+    def _aside(self, case: Case) -> bool:
+        """Whether the verdict about ``case`` is about something that no compared answer shows."""
+        if case.id not in self._beside:
+            seen, clean = self.observed(case), self._suspected(case, ())
+            self._beside[case.id] = not seen.differing(clean, self._again(seen, ()))
+        return self._beside[case.id]
 
     def _alters(self, case: Case, seen: Observed, clean: Observed, fault: Fault) -> bool:
         """Whether ``fault`` changes any answer of ``case``."""
         first = alone(clean)
-        if first is not None and not self._first(first, seen, (fault,)).same(first):
+        if first is not None and not first.same(self._again(seen, (fault,))(first.request)):
             return True
-        return not self._suspected(case, (fault,)).same(clean, self._kinds(seen))
+        return not clean.same(self._suspected(case, (fault,)), self._kinds(seen))
 
-    def _first(self, first: Answered, seen: Observed, faults: tuple[Fault, ...]) -> Answered:
-        """What the oracle with ``faults`` answers to the first request of a case."""
-        watched = Observing(self._path, Suspecting(faults, seen.refused()))
-        with contextlib.suppress(Exception):  # a fault may raise, which is kept as its answer
-            watched.run(first.request)
-        return watched.kept[-1] if watched.kept else first.bare()
+    def _again(self, seen: Observed, faults: tuple[Fault, ...]) -> Callable[[Any], Answered]:
+        """What the oracle with ``faults`` answers to one request that a path was asked."""
+
+        def answer(request: Any) -> Answered:
+            watched = Observing(self._path, Suspecting(faults, seen.refused()))
+            with contextlib.suppress(Exception):  # a fault may raise, which is kept as its answer
+                watched.run(request)
+            return watched.kept[-1] if watched.kept else Answered(type(request).__name__, VALUE)
+
+        return answer
 
     def _addressed(self, case: Case) -> tuple[Observed, Observed] | None:
         """The case in the fill whose wrong values say what was read: on the path, on the oracle."""
@@ -228,9 +185,8 @@ class Search:
         self._tell(f"{len(standing)} that fit, held against {other.id}")
         seen = self.observed(other)
         if seen.told and (other.suite == case.suite or seen.differs):
-            kinds = self._kinds(seen)
             for one in standing:
-                fits = self._suspected(other, one.faults).same(seen, kinds)
+                fits = self._fits(other, seen, one.faults)
                 (one.fits if fits else one.fails).append(other.id)
         return True
 
@@ -253,29 +209,3 @@ def alone(seen: Observed) -> Answered | None:
         return None
     kept = any(getattr(first.request, name, None) is not None for name in first.request.written)
     return None if kept or isinstance(first.request, DraftLoop) else first
-
-
-def fresh(case: Case) -> Iterator[Case]:
-    """Cases like ``case``: its own with other seeds, else listed ones of its kind."""
-    if "s" in case.names:
-        for number in range(1, FRESH + 1):
-            yield case.but(s=(case.s + number * STEP) % SEEDS)
-        return
-    yield from itertools.islice(_alike(case), FRESH)
-
-
-def shapes(case: Case) -> tuple[Case, ...]:
-    """Listed cases of the suite and kind of ``case``, small, middling and large."""
-    listed = sorted(_alike(case), key=_cost)
-    places = (len(listed) * part // (OTHERS + 1) for part in range(1, OTHERS + 1))
-    return tuple(dict.fromkeys(listed[place] for place in places)) if listed else ()
-
-
-def _alike(case: Case) -> Iterator[Case]:
-    for other in case_lists.listed(case.suite, "smoke"):
-        if other.kind == case.kind and other != case and other.t not in HEAVY:
-            yield other
-
-
-def _cost(case: Case) -> int:
-    return max(1, case.rows) * max(case.longest, case.r, 1) * max(1, case.h)

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from harness.diagnose import addresses, scorewise
-from harness.diagnose.observing import Answered, Observed
+from harness.diagnose import addresses, hypotheses, scorewise
+from harness.diagnose.answers import Answered, Observed
 from harness.diagnose.scorewise import Scored
 
 LISTED = 8
@@ -140,8 +140,8 @@ def _scores(seen: Observed, got: Answered, want: Answered) -> Iterator[tuple[str
         ("factor", scored.factor()),
         ("rows", moved_along(scored.mine, scored.right, 0, "row")),
         ("columns", scored.columns()),
-        ("heads", scorewise.coefficients(scored)),
-        ("rule", scorewise.rules(scored)),
+        ("heads", hypotheses.coefficients(scored)),
+        ("rule", hypotheses.rules(scored)),
     ):
         if said:
             yield label, said

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.diagnose import structure
-from harness.diagnose.search import Candidate, Diagnosis
+from harness.diagnose.diagnosis import Candidate, Diagnosis
 
 Line = tuple[str, str]
 
@@ -22,7 +22,8 @@ def lines(found: Diagnosis) -> list[Line]:
         return [*said, ("answer", "nothing to diagnose: the case does not differ")]
     standing = found.standing
     if found.certain:
-        said += [("certain", named(standing[0])), *about(standing[0])]
+        said.append(("certain", " or ".join(map(named, standing))))
+        said += [line for one in standing for line in about(one)]
     elif len(standing) == 1:
         said += [
             ("candidate", f"{named(standing[0])}, the only one, but {doubt(found)}"),

@@ -8,7 +8,8 @@ that nobody covers stay minus infinity.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -82,28 +83,50 @@ def replay(publish: Callable[[replaying.Step], None], request: replaying.Replay,
     if not isinstance(request.recording, Published):
         return right(request)
     publish(request.step)
-    before = request.step.out.clone()
-    outcome = right(replaying.Replay(request.step, request.recording.inner))
-    as_scheduled(request.step, before)
-    selected_anew(request.step)
-    return outcome
+    with by_entries(request.step):
+        return right(replaying.Replay(request.step, request.recording.inner))
 
 
 def eager(publish: Callable[[replaying.Step], None], request: replaying.Eager, right: Answer) -> Outcome:
     if request.step.published:
         return right(request)
     publish(request.step)
-    before = request.step.out.clone()
-    outcome = right(replaying.Eager(replace(request.step, published=True)))
-    as_scheduled(request.step, before)
-    selected_anew(request.step)
-    return outcome
+    with by_entries(request.step):
+        return right(replaying.Eager(replace(request.step, published=True)))
+
+
+@contextmanager
+def by_entries(step: replaying.Step) -> Iterator[None]:
+    """A step in the block is scored as far as its schedule says, and selects within its own lengths."""
+    lengths, before = step.context_lens, step.out.clone()
+    own, longest = lengths.clone(), scheduled_lengths(step)
+    lengths.copy_(longest)
+    try:
+        yield
+    finally:
+        lengths.copy_(own)
+    as_scheduled(step, before)
+    if bool((own != longest).any()):
+        choose(step.out, own, step.next_n, step.selected)
+    selected_anew(step)
+
+
+def scheduled_lengths(request: replaying.Step | scoring.DecodeScores) -> Tensor:
+    """int32 [B]: each sequence's length, or that of an entry of its rows which is longer."""
+    assert request.schedule is not None
+    longest = request.context_lens.clone()
+    for row, _, _, length in request.schedule[request.schedule[:, 3] > 0].tolist():
+        sequence = row // request.next_n
+        if sequence < len(longest):
+            longest[sequence] = max(int(longest[sequence]), length)
+    return longest
 
 
 def as_scheduled(step: replaying.Step | scoring.DecodeScores, before: Tensor) -> None:
     """Cells that no entry of the schedule reaches hold what they did: a kernel takes lengths from entries.
 
-    The oracle takes them from the request, so a right length beside a wrong entry would score too much.
+    The oracle takes them from the request (`scheduled_lengths`), so one that is longer than an entry's would
+    score too much.
     """
     assert step.schedule is not None and step.out is not None
     column, reached = torch.arange(step.out.shape[1]), torch.zeros(step.out.shape, dtype=torch.bool)

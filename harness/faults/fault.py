@@ -29,6 +29,8 @@ class Fault:
     ``wrong``: what is wrong, one sentence. ``seen``: where it was seen (repository and number, or the
     catalogue that names it). ``weak``: the check in use elsewhere that misses it. ``case``: id of the
     smallest case that exposes it. ``source``: where in production such a rule lives (file: function).
+    ``twin``: the fault that gives the same answers to every request; ``wrong`` says why. ``lowered``: it is
+    an edit of a kernel's program, so that the oracle cannot have it.
     """
 
     name: str
@@ -39,3 +41,10 @@ class Fault:
     case: str
     source: str
     plant: Plant
+    twin: str = ""
+    lowered: bool = False
+
+    @property
+    def twins(self) -> frozenset[str]:
+        """The names under which the catalogue has these wrong answers."""
+        return frozenset({self.name, self.twin} - {""})

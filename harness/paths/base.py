@@ -83,6 +83,10 @@ class Path(ABC):
         """Name of the declared summation tree of a score request (``decode``, ``prefill``); None: unknown."""
         return None
 
+    def zeros(self, request: Any) -> str:
+        """How a top-k request ranks -0 and 0: one of ``oracles.topk.ZEROS``."""
+        return "equal"
+
     def provenance(self) -> dict[str, Any]:
         """Versions and commits of what this path runs."""
         return {}

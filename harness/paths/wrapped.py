@@ -42,5 +42,8 @@ class Wrapped(base.Path):
     def tree(self, request: Any) -> str | None:
         return self.inner.tree(request)
 
+    def zeros(self, request: Any) -> str:
+        return self.inner.zeros(request)
+
     def provenance(self) -> dict[str, Any]:
         return self.inner.provenance()

@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.paths.base import Unsupported
+from harness.judge.verdict import Grade
+from harness.paths.base import Path, Unsupported
 from harness.paths.oracle import OraclePath
-from harness.pipeline import stages
-from harness.pipeline.judging import Wrong, first_wrong
+from harness.pipeline import eightbit, stages
+from harness.pipeline.judging import Wrong, first_wrong, grade
 from harness.pipeline.raw import Raw
 from harness.pipeline.stages import Ask, Held, Stage
 
 
 @dataclass(frozen=True)
-class Alone:
-    """One stage on the oracle's inputs: what differs (None: nothing), or why it could not be asked."""
+class Done:
+    """A stage that ran: what differs (None: nothing), values compared and how; or why it was not asked."""
 
     stage: Stage
     wrong: Wrong | None
+    compared: int = 0
+    grade: Grade = Grade.EXACT
     refused: str = ""
 
 
@@ -31,34 +34,36 @@ def oracle(raw: Raw) -> list[tuple[Stage, Held, Held]]:
     """(stage, what it was given, what it left) of the oracle's chain."""
     answer, held = OraclePath(), Held()
     steps = []
-    for stage in stages.of(raw):
+    for stage in (eightbit if raw.case.kind == "fp8" else stages).of(raw):
         left = stages.run(stage, raw, held, lambda request: answer.run(request).value)
         steps.append((stage, dict(held), left))
         held |= left
     return steps
 
 
-def chained(raw: Raw, ask: Ask) -> tuple[Wrong | None, int]:
-    """(first difference of the chain that ``ask`` answers, values compared)."""
-    held, compared = Held(), 0
-    for stage, before, want in oracle(raw):
+def chained(raw: Raw, ask: Ask, path: Path) -> Iterator[Done]:
+    """Each stage on what ``ask`` itself left, up to the first that differs; ``path`` is who is asked."""
+    held = Held()
+    for stage, _, want in oracle(raw):
         got = stages.run(stage, raw, held, ask)
-        wrong = first_wrong(raw, stage, got, want, {**before, **want})
+        wrong = first_wrong(raw, stage, got, want, held, path)
+        compared = 0 if wrong else sum(tensor.numel() for tensor in want.values())
+        yield Done(stage, wrong, compared, grade(raw, stage, held, path))
         if wrong is not None:
-            return wrong, compared
-        compared += sum(tensor.numel() for tensor in want.values())
+            return
         held |= got
         if stage.free:  # any right choice is right, and those after it are compared with the oracle's
             held |= {name: want[name] for name in want}
-    return None, compared
 
 
-def alone(raw: Raw, ask: Ask) -> Iterator[Alone]:
+def alone(raw: Raw, ask: Ask, path: Path) -> Iterator[Done]:
     """Each stage by itself, in order."""
     for stage, before, want in oracle(raw):
         try:
             got = stages.run(stage, raw, before, ask)
         except Unsupported as refusal:
-            yield Alone(stage, None, str(refusal))
+            yield Done(stage, None, refused=str(refusal))
             continue
-        yield Alone(stage, first_wrong(raw, stage, got, want, {**before, **want}))
+        compared = sum(tensor.numel() for tensor in want.values())
+        wrong = first_wrong(raw, stage, got, want, before, path)
+        yield Done(stage, wrong, compared, grade(raw, stage, before, path))

@@ -1,4 +1,8 @@
-"""Whether a stage left what the oracle's left: bits of every tensor, sets where any order is right."""
+"""Whether a stage left what the oracle's left: bits of every tensor, sets where any order is right.
+
+FP8 scores have one right value only in the cells that are proven; the others lie within the rounding bound of
+what the stage was given.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,9 @@ from torch import Tensor
 
 from harness.judge import compare
 from harness.judge.compare import Difference
+from harness.judge.verdict import Grade
+from harness.paths.base import Path
+from harness.pipeline import eightbit
 from harness.pipeline.raw import Raw
 from harness.pipeline.stages import Stage
 from oracles import dcp, topk
@@ -30,19 +37,29 @@ def first_wrong(
     stage: Stage,
     got: Mapping[str, Tensor],
     want: Mapping[str, Tensor],
-    before: Mapping[str, Tensor],
+    given: Mapping[str, Tensor],
+    path: Path,
 ) -> Wrong | None:
-    """The first tensor in ``got`` that is not right; ``before``: what the stage was given."""
+    """The first tensor in ``got`` that is not right; ``given``: what the stage was given."""
     for name, right in want.items():
         if name not in got:
             return Wrong(stage.name, name, compare.arity(None, 1))
-        if name.rsplit(" ", 1)[0] in stage.free:
-            wrong = _selection(raw, name, got[name], right, before)
+        kind = name.rsplit(" ", 1)[0]
+        if kind in stage.free:
+            wrong = _selection(raw, name, got[name], right, given)
+        elif kind in stage.bounded:
+            scores = eightbit.right_scores(raw, dict(given), path)
+            wrong = scores.wanted.compare(got[name], scores.outside)
         else:
             wrong = compare.integers(as_bits(got[name]), as_bits(right))
         if wrong is not None:
             return Wrong(stage.name, name, wrong)
     return None
+
+
+def grade(raw: Raw, stage: Stage, given: Mapping[str, Tensor], path: Path) -> Grade:
+    """How strongly a stage's tensors are compared."""
+    return eightbit.right_scores(raw, dict(given), path).wanted.grade if stage.bounded else Grade.EXACT
 
 
 def as_bits(tensor: object) -> Tensor:
@@ -89,7 +106,9 @@ def _wanted(raw: Raw, name: str, before: Mapping[str, Tensor]) -> topk.TopK:
 
 
 def _windows(raw: Raw, before: Mapping[str, Tensor], rank: int) -> Windows:
-    if raw.case.world == 1:
+    if raw.case.kind == "fp8":
+        return eightbit.windows(raw)
+    if raw.world == 1:
         return raw.windows
     ends = before[f"lengths {rank}"].long()
     return Windows(torch.arange(len(ends)), torch.zeros_like(ends), ends)

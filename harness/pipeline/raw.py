@@ -78,15 +78,20 @@ class Raw:
         return self.tokens.part(self.is_step.nonzero().flatten())
 
     @property
+    def world(self) -> int:
+        """Ranks that share the keys; one where the case does not ask for several."""
+        return self.case.world or 1
+
+    @property
     def ranks(self) -> range:
-        return range(self.case.world)
+        return range(self.world)
 
     def place(self, rank: int) -> Place:
-        return Place(self.case.world, self.case.inter, rank)
+        return Place(self.world, self.case.inter or 1, rank)
 
     def owned(self, rank: int) -> tuple[int, ...]:
         """Keys of each sequence that ``rank`` holds."""
-        sharding = dcp.Sharding(self.case.world, self.case.inter)
+        sharding = dcp.Sharding(self.world, self.case.inter or 1)
         return tuple(dcp.local_lengths(sharding, rank, self.context_lens).tolist())
 
     def placement(self, rank: int) -> pages.Placement:

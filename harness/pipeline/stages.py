@@ -1,4 +1,4 @@
-"""The stages of a decode step: what each takes, what it asks, what it leaves.
+"""The stages of a decode step in FP4: what each takes, what it asks, what it leaves.
 
 A stage is a function of what the stages before it left; it gets copies, so that it can be run on the
 oracle's inputs as often as one likes. How it would fail silently: a stage that keeps something
@@ -38,15 +38,20 @@ Ask = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """``run(raw, held, ask)`` gives what the stage leaves; ``free``: names whose order is not specified."""
+    """``run(raw, held, ask)`` gives what the stage leaves.
+
+    ``free``: names whose order is not specified; ``bounded``: scores, in which only the cells that are proven
+    have one right value.
+    """
 
     name: str
     run: Callable[[Raw, Held, Ask], Held]
     free: tuple[str, ...] = ()
+    bounded: tuple[str, ...] = ()
 
 
 def of(raw: Raw) -> tuple[Stage, ...]:
-    """The stages of a case, in their order."""
+    """The stages of an FP4 case, in their order."""
     one = (
         Stage("write prompt", write_prompt),
         Stage("write step", write_step),
@@ -54,7 +59,7 @@ def of(raw: Raw) -> tuple[Stage, ...]:
         Stage("score", score),
         Stage("top-k", select, free=("local",)),
     )
-    if raw.case.world == 1:
+    if raw.world == 1:
         return one
     before = (Stage("slots", slots), *one[:2], Stage("lengths", lengths))
     return (*before, *one[2:], Stage("pack", pack), Stage("merge", merge, free=("merged",)))
@@ -94,7 +99,7 @@ def write_step(raw: Raw, held: Held, ask: Ask) -> Held:
     for rank in raw.ranks:
         planes = held[f"k_codes {rank}"], held[f"k_scales {rank}"]
         rows = raw.is_step.nonzero().flatten()
-        value = ask(_write(raw, raw.step, _slots(raw, held, rank)[rows], planes, every=raw.case.world > 1))
+        value = ask(_write(raw, raw.step, _slots(raw, held, rank)[rows], planes, every=raw.world > 1))
         names = ("q_codes", "q_scales", "weights", "k_codes", "k_scales")
         left |= {f"{name} {rank}": tensor for name, tensor in zip(names, value, strict=True)}
     return left
@@ -125,7 +130,7 @@ def score(raw: Raw, held: Held, ask: Ask) -> Held:
         lens, next_n, width = _local(raw, held, rank)
         placement = raw.placement(rank)
         tables = placement.tables
-        if raw.case.world > 1:
+        if raw.world > 1:
             tables = tables.repeat_interleave(raw.case.n, 0).contiguous()
         names = ("q_codes", "q_scales", "k_codes", "k_scales")
         q_codes, q_scales, k_codes, k_scales = (held[f"{name} {rank}"] for name in names)
@@ -170,13 +175,13 @@ def merge(raw: Raw, held: Held, ask: Ask) -> Held:
 
 def _local(raw: Raw, held: Held, rank: int) -> tuple[Tensor, int, int]:
     """(context lengths, rows a length, columns) of the scorer on ``rank``."""
-    if raw.case.world == 1:
+    if raw.world == 1:
         return raw.context_lens, raw.case.n, raw.case.width
     return held[f"lengths {rank}"], 1, int(held[f"width {rank}"])
 
 
 def _slots(raw: Raw, held: Held, rank: int) -> Tensor:
-    if raw.case.world == 1:
+    if raw.world == 1:
         return pages.slots(raw.case.ctx, raw.placement(rank).tables)
     return held[f"slots {rank}"]
 

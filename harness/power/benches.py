@@ -42,16 +42,16 @@ class Prepared:
 
     def bench(self) -> Any:
         """The `Bench`. Raises `CannotRun`."""
-        return _load(self.cases)["bench"]
+        return load(self.cases)["bench"]
 
     def enumeration(self) -> Any:
         """The `Enumeration`. Raises `CannotRun`."""
-        return _load(self.launches)["enumeration"]
+        return load(self.launches)["enumeration"]
 
 
 def prepare(choice: registry.Choice, target: Target, directory: Path) -> Prepared:
     """Record the cases of ``target``. Raises `CannotRun` where one is not green."""
-    path = _path(choice)
+    path = path_of(choice)
     from harness.judge import ledger
     from harness.power.mutants import digest
     from harness.power.trial import Bench
@@ -59,7 +59,7 @@ def prepare(choice: registry.Choice, target: Target, directory: Path) -> Prepare
     bench = Bench.of(path, target.cases, ledger.load())
     stem = f"{choice.name}-{target.name}-{digest(bench.program)[:12]}"
     made = Prepared(choice.name, target.name, directory, stem, path.provenance())
-    _save(made.cases, {"bench": bench, "about": made.about, "ids": target.cases})
+    save(made.cases, {"bench": bench, "about": made.about, "ids": target.cases})
     return made
 
 
@@ -67,11 +67,11 @@ def enumerate_launches(choice: registry.Choice, target: Target, prepared: Prepar
     """Record the enumerated launches of ``target``, unless their file is there already."""
     if prepared.launches.is_file():
         return
-    path = _path(choice)
+    path = path_of(choice)
     from harness.power.inert import Enumeration
 
     found = Enumeration.of(path, prepared.bench().program, target.enumerated, target.said)
-    _save(prepared.launches, {"enumeration": found, "ids": target.enumerated})
+    save(prepared.launches, {"enumeration": found, "ids": target.enumerated})
 
 
 def found(path: str, target: Target, directory: Path) -> Prepared:
@@ -81,13 +81,14 @@ def found(path: str, target: Target, directory: Path) -> Prepared:
         raise InputError(
             f"--prepared: {directory} has {len(files)} recordings of {path} {target.name}, not one"
         )
-    held = _load(files[0])
+    held = load(files[0])
     if held["ids"] != target.cases:
         raise CannotRun(f"{files[0].name} was made of other cases; make it anew with --prepare")
     return Prepared(path, target.name, directory, files[0].name.removesuffix(CASES), held["about"])
 
 
-def _path(choice: registry.Choice) -> Any:
+def path_of(choice: registry.Choice) -> Any:
+    """The path, in an environment of its own, torch on one core."""
     registry.prepare_environment(choice.name)
     path = registry.create(choice)  # before torch is set up: packages of the path read their environment
     import torch
@@ -96,7 +97,8 @@ def _path(choice: registry.Choice) -> Any:
     return path
 
 
-def _save(file: Path, content: dict[str, Any]) -> None:
+def save(file: Path, content: dict[str, Any]) -> None:
+    """Write ``content``; the file appears whole or not at all."""
     import torch
 
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -108,7 +110,8 @@ def _save(file: Path, content: dict[str, Any]) -> None:
     os.replace(beside, file)
 
 
-def _load(file: Path) -> dict[str, Any]:
+def load(file: Path) -> dict[str, Any]:
+    """What `save` wrote. Raises `CannotRun`."""
     import torch
 
     try:

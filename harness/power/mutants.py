@@ -8,12 +8,13 @@ sweep of another program must not be taken for this one's, hence `digest`.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from harness.emulator.program import Block, Op, Program, plan_frees
 from harness.emulator.tapping import Count
-from harness.power.rules import RULES, Change, Fresh, Maker, Seen
+from harness.power.rules import Fresh, Maker, Seen, changes
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,12 @@ class Mutant:
 
 
 def mutants(program: Program) -> list[Mutant]:
-    """Every fault that a rule of `RULES` makes of an operation of ``program``."""
+    """Every fault that a rule makes of an operation of ``program``."""
     seen = Seen.of(program)
     return [
         Mutant(place, op.code, rule, detail, op.location)
         for place, op in enumerate(program.walk())
-        for rule, (detail, _) in _changes(seen, op)
+        for rule, (detail, _) in changes(seen, op)
     ]
 
 
@@ -56,14 +57,15 @@ def watching(program: Program, mutants: Sequence[Mutant]) -> tuple[Program, dict
     """``program`` as it is, with mutated operations beside the right ones, and where each differs, by name.
 
     The right values go on, so that any number of mutants can be watched in one run. Operations without a
-    value of their own (stores, branches, loops) are left out: there is nothing to count.
+    value of their own (stores, branches, loops) are left out: there is nothing to count; so are atomic
+    ones, which would be done twice.
     """
     changed, ops, seen = _copy(program), list(program.walk()), Seen.of(program)
     fresh, counts = Fresh(changed), {}
     beside: dict[int, list[Op]] = {}
     for mutant in mutants:
         op = ops[mutant.place]
-        if len(op.results) != 1 or op.blocks:
+        if len(op.results) != 1 or op.blocks or op.code == "atomic":
             continue
         (result,) = op.results
         instead = _find(program, seen, op, mutant)(fresh)
@@ -82,8 +84,13 @@ def digest(program: Program) -> str:
     made = hashlib.sha256(repr(sorted(program.types.items())).encode())
     for op in program.walk():
         blocks = [block.arguments for block in op.blocks]
-        made.update(repr((op.code, op.operands, op.results, sorted(op.attrs.items()), blocks)).encode())
+        made.update(repr((op.code, op.operands, op.results, sorted(_own(op).items()), blocks)).encode())
     return made.hexdigest()
+
+
+def _own(op: Op) -> dict[str, Any]:
+    """Attributes without what an executor found out about a graph and keeps there."""
+    return {name: value for name, value in op.attrs.items() if name != "flow"}
 
 
 def _copy(program: Program) -> Program:
@@ -91,16 +98,10 @@ def _copy(program: Program) -> Program:
 
 
 def _find(program: Program, seen: Seen, op: Op, mutant: Mutant) -> Maker:
-    for rule, (detail, make) in _changes(seen, op):
+    for rule, (detail, make) in changes(seen, op):
         if (rule, detail) == (mutant.rule, mutant.detail):
             return make
     raise ValueError(f"{program.name} has no mutant {mutant.name}")
-
-
-def _changes(seen: Seen, op: Op) -> Iterator[tuple[str, Change]]:
-    for name, rule in RULES.items():
-        for change in rule(seen, op):
-            yield name, change
 
 
 def _block(block: Block, instead: Mapping[int, list[Op]]) -> Block:
@@ -108,5 +109,6 @@ def _block(block: Block, instead: Mapping[int, list[Op]]) -> Block:
     ops: list[Op] = []
     for op in block.ops:
         for one in instead.get(id(op), [op]):
-            ops.append(replace(one, blocks=tuple(_block(inner, instead) for inner in one.blocks)))
+            inside = tuple(_block(inner, instead) for inner in one.blocks)
+            ops.append(replace(one, blocks=inside, attrs=_own(one)))
     return Block(block.arguments, ops)

@@ -6,6 +6,7 @@ can be drawn is refused before a sweep begins, not after.
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,13 @@ def check(field: str, file: Path) -> None:
     """Raise `InputError` for another ending, `CannotRun` where matplotlib is missing."""
     if file.suffix not in ENDINGS:
         raise InputError(f"{field} is {file}, allowed are names that end in {' or '.join(ENDINGS)}")
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise CannotRun(f"{field} needs matplotlib: pip install 'fp4-indexer-harness[power]'") from error
+    if importlib.util.find_spec("matplotlib") is None:
+        raise CannotRun(f"{field} needs matplotlib: pip install 'fp4-indexer-harness[legs]'")
 
 
 def draw(found: Mapping[str, Mapping[str, Any]], file: Path) -> None:
     """A row of bars for each kernel, ours first; shares of all its faults, with the survivors' number."""
-    from matplotlib.figure import Figure
+    from harness.legs.page.drawing import Figure
 
     rules = (OURS, *RULES)
     figure = Figure(figsize=(8, 0.8 + 0.28 * len(found) * (len(rules) + 1)), layout="constrained")
@@ -41,6 +40,8 @@ def draw(found: Mapping[str, Mapping[str, Any]], file: Path) -> None:
         for place, rule in enumerate(rules):
             height = number * (len(rules) + 1) + place
             missed = one["missed"].get(rule, 0)
+            if missed is None:  # a rule that cannot be put to this kernel
+                continue
             parts = {
                 "killed": one["killed"] - missed,
                 "inert": one["inert"],

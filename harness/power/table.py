@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
@@ -17,12 +17,13 @@ OURS = "bits, mask, findings"
 Figures = Mapping[str, Any]
 
 
-def counts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Figures of one target.
+def counts(records: Sequence[Mapping[str, Any]], held: Collection[str] = tuple(RULES)) -> dict[str, Any]:
+    """Figures of one target, to which the acceptance rules ``held`` can be put.
 
     ``missed``: rule to how many of the killed mutants it let pass, on the very cases that were run until
-    bit equality was red. ``layers``: what was red. ``inert``: by kind of reason. ``by``: id of the case that
-    was red to number. ``faults``: rule that makes the faults to killed, inert and survived.
+    bit equality was red; None for a rule that is not held. ``layers``: what was red. ``inert``: by kind of
+    reason. ``by``: id of the case that was red to number. ``faults``: rule that makes the faults to killed,
+    inert and survived.
     """
     killed = [record for record in records if record["how"]]
     inert = [record for record in records if not record["how"] and record["why"].startswith((SAME, UNUSED))]
@@ -36,7 +37,10 @@ def counts(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         "layers": dict(Counter(record["how"] for record in killed)),
         "reasons": dict(kinds),
         "by": dict(Counter(record["case"] for record in killed)),
-        "missed": {rule: sum(rule in record["missed"] for record in killed) for rule in RULES},
+        "missed": {
+            rule: sum(rule in record["missed"] for record in killed) if rule in held else None
+            for rule in RULES
+        },
         "faults": {
             rule: {name: sum(one["rule"] == rule for one in part) for name, part in parts.items()}
             for rule in rules
@@ -49,11 +53,12 @@ def suites(found: Mapping[str, Figures]) -> dict[str, dict[str, Any]]:
     made: dict[str, dict[str, Any]] = {}
     for name, one in found.items():
         suite = name.split()[-1].partition("-")[0]
-        into = made.setdefault(suite, {**dict.fromkeys(COLUMNS[1:], 0), "missed": dict.fromkeys(RULES, 0)})
+        into = made.setdefault(suite, {**dict.fromkeys(COLUMNS[1:], 0), "missed": dict.fromkeys(RULES)})
         for column in COLUMNS[1:]:
             into[column] += one[column]
         for rule in RULES:
-            into["missed"][rule] += one["missed"][rule]
+            if one["missed"][rule] is not None:
+                into["missed"][rule] = (into["missed"][rule] or 0) + one["missed"][rule]
     return made
 
 
@@ -62,9 +67,13 @@ def rows(found: Mapping[str, Figures]) -> list[list[str]]:
     several = [suite for suite, one in suites(found).items() if one["mutants"] not in _sizes(found)]
     whole = {f"suite {suite}": suites(found)[suite] for suite in several}
     return [
-        [name, *(str(one[column]) for column in COLUMNS[1:]), *(str(one["missed"][rule]) for rule in RULES)]
+        [name, *(str(one[column]) for column in COLUMNS[1:]), *(_told(one["missed"][rule]) for rule in RULES)]
         for name, one in {**found, **whole}.items()
     ]
+
+
+def _told(missed: int | None) -> str:
+    return "-" if missed is None else str(missed)
 
 
 def _sizes(found: Mapping[str, Figures]) -> set[int]:
@@ -84,17 +93,16 @@ def summary(found: Mapping[str, Figures]) -> Table:
 def by_rule(found: Mapping[str, Figures]) -> dict[str, dict[str, int]]:
     """Acceptance rule, ours first, to killed, inert and survived over all kernels.
 
-    What another rule lets pass survives it. Faults that no case of ours saw are not counted against it.
+    What another rule lets pass survives it. Faults that no case of ours saw are not counted against it; nor
+    are those of kernels that it cannot be put to.
     """
-    total = {column: sum(one[column] for one in found.values()) for column in COLUMNS[1:]}
-    made = {OURS: {name: total[name] for name in ("killed", "inert", "survived")}}
+    parts = ("killed", "inert", "survived")
+    made = {OURS: {name: sum(one[name] for one in found.values()) for name in parts}}
     for rule in RULES:
-        missed = sum(one["missed"][rule] for one in found.values())
-        made[rule] = {
-            "killed": total["killed"] - missed,
-            "inert": total["inert"],
-            "survived": total["survived"] + missed,
-        }
+        put = [one for one in found.values() if one["missed"][rule] is not None]
+        killed, inert, survived = (sum(one[name] for one in put) for name in parts)
+        missed = sum(one["missed"][rule] for one in put)
+        made[rule] = {"killed": killed - missed, "inert": inert, "survived": survived + missed}
     return made
 
 

@@ -23,6 +23,7 @@ from harness.exits import planted_cases
 from harness.findings import Finding
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import FAULTS, SUBJECTS, Grade, Status, Verdict
+from harness.record import stages
 
 Record = Mapping[str, Any]
 
@@ -221,6 +222,7 @@ def show(
     for line in planted(records):
         console.print(Text(f"\n{line}", style="bold red"), soft_wrap=True)
     _show_subjects(console, records)
+    stages.show(console, stages.sections(records, ledger))
     _show_unsupported(console, records)
     failed = alike(red(records)) if texts else []
     for record, others in failed[:TEXTS_SHOWN]:

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from harness.judge import ledger
 from harness.judge.verdict import Status, Verdict
-from harness.record import store, summary
+from harness.record import stages, store, summary
 from harness.report import heat
 
 
@@ -57,6 +57,8 @@ def context(run: store.Run) -> dict[str, Any]:
         "not_green": summary.NOT_GREEN,
         "suites": matrix(records),
         "subjects": summary.subjects(records),
+        "stages": stages.sections(records, book),
+        "stage_columns": stages.COLUMNS,
         "unsupported": summary.refusals(records).most_common(),
         "failures": [failure(record) for record in summary.red(records)],
         "findings": summary.findings(records, book),

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from harness import cli
 from harness.case.cases import parse
-from harness.diagnose import comparing, measuring, structure, text
-from harness.diagnose.observing import Answered, Defect, Observed, Observing, observe
-from harness.diagnose.search import Diagnosis, Search
+from harness.diagnose import cells, comparing, measuring, structure, text
+from harness.diagnose.answers import Answered, Observed
+from harness.diagnose.diagnosis import Diagnosis
+from harness.diagnose.observing import Defect, Observing, observe
+from harness.diagnose.search import Search
 from harness.diagnose.suspects import Planting, Suspecting
 from harness.exits import CannotRun
 from harness.faults import catalogue
@@ -86,6 +88,26 @@ def test_faults_that_do_the_same_are_all_named() -> None:
     assert {one.name for one in found.standing} == {KEYS.name, QUERIES.name}
     assert not found.certain
     assert "no case tried tells apart" in text.plain(found)
+
+
+def test_twins_are_certain_together_and_left_out_together() -> None:
+    """Faults that give the same answers to every request count as one, and all are named."""
+    keys, queries = replace(KEYS, twin=QUERIES.name), replace(QUERIES, twin=KEYS.name)
+    search = Search(OraclePath(), (UNSCALED, keys, queries), NONE, planted=(keys,), seconds=0)
+    found = search.run(parse(CASE))
+    assert found.certain
+    assert "certain    nibbles of keys (stage score) or nibbles of queries (stage score)" in text.plain(found)
+    assert not search.run(parse(CASE), leaving_out=keys).standing
+
+
+def test_swapped_nibbles_of_either_side_are_twins() -> None:
+    """All pairs of codes against all pairs: the products are the same, whichever side's bytes are swapped."""
+    value = torch.arange(-8, 8)
+    q0, q1, k0, k1 = (part.flatten() for part in torch.meshgrid([value] * 4, indexing="ij"))
+    keys, queries = (torch.stack(pair).sort(0).values for pair in ((q0 * k1, q1 * k0), (q1 * k0, q0 * k1)))
+    assert keys.equal(queries)
+    names = ["nibble-swap-read", "nibble-swap-query"]
+    assert [catalogue.named(name).twin for name in names] == names[::-1]
 
 
 def only_two_rows(request: Any) -> Any:
@@ -287,6 +309,19 @@ def test_what_a_selection_leaves_open_is_not_compared() -> None:
     assert not settled.same(selected([[0, 1, 3], [0, 1, -1]], stable=True))
 
 
+def test_a_tie_at_the_cut_of_a_window_too_wide_is_open() -> None:
+    """A fault that sees more keys than the row may take either of two equal ones."""
+    scores = torch.tensor([[5.0, 3.0, 3.0]])
+
+    def chosen(ids: list[int]) -> Answered:
+        buffer = torch.tensor([ids], dtype=torch.int32)
+        request = selecting.SelectPrefill(scores, torch.tensor([0]), torch.tensor([1]), 2, False, buffer)
+        return Answered("SelectPrefill", "value", comparing.compared(request, {"ids": buffer}, []))
+
+    assert chosen([0, 1]).same(chosen([0, 2]))
+    assert not chosen([0, 1]).same(chosen([1, 2]))
+
+
 def quantised(codes: list[int], scale: int) -> Answered:
     given = {
         "value[0]": torch.tensor([codes * 16], dtype=torch.uint8),
@@ -304,7 +339,7 @@ def test_codes_under_a_nan_scale_are_not_compared() -> None:
 def test_any_nan_is_one_but_the_poison_of_a_buffer() -> None:
     """A cell that was not stored is not a NaN that was."""
     nans = torch.tensor([0x7FC00001, -4194303, 0x7FC0DEAD], dtype=torch.int32).view(torch.float32)
-    patterns = comparing.bits(nans).tolist()
+    patterns = cells.bits(nans).tolist()
     assert patterns[0] == patterns[1] != patterns[2]
 
 
@@ -413,6 +448,32 @@ def test_verdicts_of_the_same_bytes_are_the_same() -> None:
     assert one.same(other, kinds)
     assert not one.same(observe(parse(CASE).but(s=2), OraclePath(), Planting((UNSCALED,)), NONE), kinds)
     assert not one.same(Observed(one.case, one.verdict, one.answers[1:]), kinds)
+
+
+def test_what_was_chosen_before_is_asked_again() -> None:
+    """Answers about two selections are compared by asking one side about the other's."""
+    place = sharding.Place(2, 1)
+
+    def sent(ids: list[int]) -> sharding.PackCandidates:
+        names = torch.tensor([ids], dtype=torch.int32)
+        return sharding.PackCandidates(torch.tensor([[1.0, 2.0, 3.0]]), names, torch.tensor([3]), place)
+
+    def by(path: base.Path, ids: list[int]) -> Answered:
+        watched = Observing(path, Planting())
+        watched.run(sent(ids))
+        return watched.kept[0].bare()
+
+    mine, theirs = by(OraclePath(), [0, 1]), by(OraclePath(), [0, 2])
+    assert mine.apart(theirs)
+
+    def again(request: Any) -> Answered:
+        watched = Observing(OraclePath(), Planting())
+        watched.run(request)
+        return watched.kept[0]
+
+    assert mine.same(theirs, again)
+    wrong = replace(mine, cells={**mine.cells, "ids": mine.cells["ids"] + 1})
+    assert not wrong.same(theirs, again)
 
 
 def answered(kind: str, value: int) -> Answered:

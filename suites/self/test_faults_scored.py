@@ -19,6 +19,10 @@ UNSEEN = None
 SHOWN: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "mask-off-by-one-early": ("mask", ()),
     "mask-off-by-one-late": ("mask", ()),
+    "mask-all-early": ("mask", ()),
+    "mask-all-late": ("mask", ()),
+    "window-start-early": ("mask", ()),
+    "window-start-late": ("mask", ()),
     "next-n-swap": ("bits", ()),
     "window-start-ignored": ("mask", ()),
     "window-start-rounded": ("mask", ()),

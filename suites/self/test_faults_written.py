@@ -26,6 +26,7 @@ SHOWN = {
     "scorer-scale-flat": "bits",
     "writer-scale-flat": "bits",
     "nibble-swap-read": "bits",
+    "nibble-swap-query": "bits",
     "keys-written-in-rows": "bits",
     "keys-read-in-rows": "bits",
     "rope-interleaved": "bits",

@@ -16,10 +16,11 @@ from harness import runner
 from harness.case.cases import parse
 from harness.checks.fp8 import paged as fp8_paged
 from harness.checks.fp8 import stages as fp8_stages
+from harness.checks.fp8 import tokens as fp8_tokens
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status
 from harness.paths import registry
-from harness.paths.aiter import eightbit, hosted, interpreting
+from harness.paths.aiter import eightbit, hip, hosted, interpreting
 from harness.paths.base import Unsupported
 from harness.paths.oracle import OraclePath
 from harness.paths.requests.eightbit import PagedScores8
@@ -28,6 +29,7 @@ from suites.self.fake_aiter import FLAT_SOURCE, PAGED_SOURCE, plant
 
 registry.prepare_environment("aiter")
 CASE = "fp8-n2-h16-d128-ctx66,3-fmt{}-ue1-tile{}-tshuffled-fbytes-s1"
+TOKENS_CASE = "fp8-r6-h16-d128-pairneox-p1-fmtfn-ue1-tileflat-fspread-s1"
 FLAT_CASE = "fp8-h16-d128-ctx65,64-w0@0:64+2,1@3:64-fmt{}-ue1-fbytes-s1"
 
 
@@ -216,3 +218,21 @@ def test_the_request_is_not_changed(tmp_path: Path) -> None:
     eightbit.paged(plant(tmp_path, paged=PAGED_SOURCE), request)
     assert all(torch.equal(getattr(request, name), getattr(kept, name)) for name in ("q_codes", "cache"))
     assert torch.equal(request.weights, kept.weights)
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind"), [("const float*", torch.float32), ("const scalar_t*", torch.bfloat16)]
+)
+def test_norm_parameters_go_in_the_type_that_the_kernel_declares(
+    declared: str, kind: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until aiter 4a1cc773f3 that is the type of q; read as float32 there, they would be other numbers."""
+    request, launched = fp8_tokens.build(parse(TOKENS_CASE)), []
+    names = {"norm_weight": declared, "norm_bias": declared}
+    monkeypatch.setattr(hip, "declared", lambda path, launch: names)
+    monkeypatch.setattr(hip, "answered", lambda path, launch, *rest: launched.append(launch))
+    eightbit.write_tokens(SimpleNamespace(), request)  # type: ignore[arg-type]
+    for name in names:
+        given = launched[0].arguments[name]
+        assert given.dtype is kind and torch.equal(given, getattr(request, name).to(kind))
+    assert launched[0].arguments["q"] is request.q

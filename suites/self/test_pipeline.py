@@ -102,7 +102,8 @@ def test_the_stage_at_fault_is_named(asked: Case, request_type: type, wrong: Cha
     path = Planted(request_type, wrong)
     verdict = pipeline.check(asked, path)
     assert (verdict.status, verdict.where["stage"]) == (Status.DIFFER, stage)
-    own = [one.stage.name for one in chain.alone(raw.build(asked), lambda r: path.run(r).value) if one.wrong]
+    steps = chain.alone(raw.build(asked), lambda r: path.run(r).value, path)
+    own = [one.stage.name for one in steps if one.wrong]
     same_request = {"write prompt", "write step"} if request_type is writing.WriteTokens else {stage}
     assert own[0] == stage
     assert set(own) <= same_request
@@ -113,9 +114,9 @@ def test_the_oracle_agrees_with_itself(asked: Case) -> None:
     """Both ways of running it."""
     verdict = pipeline.check(asked, OraclePath())
     assert (verdict.status, verdict.total > 10_000) == (Status.AGREE, True)
-    assert all(
-        one.wrong is None for one in chain.alone(raw.build(asked), lambda r: OraclePath().run(r).value)
-    )
+    path = OraclePath()
+    steps = chain.alone(raw.build(asked), lambda r: path.run(r).value, path)
+    assert all(one.wrong is None and one.compared for one in steps)
 
 
 class Nothing(base.Path):
@@ -188,6 +189,7 @@ def test_localize_names_the_stage(
         ({"ctx": (66, 1)}, "field ctx has 1, allowed in suite pipeline are lengths from n = 2"),
         ({"ctx": (9000, 3)}, "field ctx sums to 9003 keys, allowed in suite pipeline are at most 8192"),
         ({"inter": 16}, "field inter is 16, allowed is 1 where world is 1"),
+        ({"fmt": "fn"}, "takes field world .decode. or field fmt .fp8., exactly one of them"),
         ({"world": 2, "inter": 5}, "field inter is 5, allowed are 1, 2, 4, 8, 16, 32 and 64"),
         ({"world": 9}, "field world is 9, allowed are 1 to 8"),
         ({"f": "natural"}, "field f is 'natural', allowed in suite pipeline are spread, boundary"),

@@ -149,3 +149,35 @@ def test_numbers_keep_their_order_among_nans(ids: list[int], right: bool) -> Non
     assert fast.tolist() == [right] == [scalar.numbers_in_order(ids, scores[0].tolist(), 0, 5, 2)]
     assert vectorised.unordered(scores, as_windows(spans), 2).tolist() == [True]
     assert vectorised.unordered(scores, as_windows(spans), 5).tolist() == [False]
+
+
+@pytest.mark.parametrize(
+    ("zeros", "stable", "must", "may"),
+    [
+        ("equal", True, {0, 1}, set()),
+        ("equal", False, set(), {0, 1, 2, 3}),
+        ("ordered", True, {1, 3}, set()),
+        ("ordered", False, {1, 3}, set()),
+    ],
+)
+def test_zeros_tie_or_not_as_is_declared(zeros: str, stable: bool, must: set[int], may: set[int]) -> None:
+    """Two of -0, +0, -0, +0: the first two or any two where they tie, the positive ones where they do not."""
+    scores = torch.tensor([[-0.0, 0.0, -0.0, 0.0, -1e-45]])
+    found = vectorised.topk(vectorised.ranked(scores, zeros), as_windows([(0, 5)]), 2, stable)
+    assert set(found.must[0].nonzero().flatten().tolist()) == must
+    assert set(found.may[0].nonzero().flatten().tolist()) == may
+
+
+def test_the_order_of_zeros_is_that_of_the_bits() -> None:
+    """Ordered, -0 lies between the largest negative number and +0, and nothing else moves."""
+    bits = torch.randint(-(2**31), 2**31, (4000,), generator=torch.Generator().manual_seed(1))
+    special = torch.tensor([0, -(2**31), 1, 1 - 2**31, 0x7F800000, 0x7F800000 - 2**31])
+    scores = torch.cat([special, bits]).to(torch.int32).view(torch.float32)
+    scores = scores[~scores.isnan()]
+    raw = scores.view(torch.int32).long()
+    by_bits = torch.where(raw < 0, -(raw & 0x7FFFFFFF) - 1, raw)
+    ranked = vectorised.ranked(scores, "ordered")
+    assert torch.equal(ranked.sort(stable=True).indices, by_bits.sort(stable=True).indices)
+    assert torch.equal(vectorised.ranked(scores, "equal"), scores)
+    with pytest.raises(ValueError, match="zeros is 'signed', allowed are equal, ordered"):
+        vectorised.ranked(scores, "signed")

@@ -332,3 +332,35 @@ def test_the_in_tree_kernel_refuses_a_length_beyond_its_row() -> None:
     )
     with pytest.raises(ValueError, match="not those of 2 rows of 8 columns"):
         selecting.decode(request)
+
+
+ZEROS = "topk-w0@3:40,0@7:1031,1@1029:1100,1@1099:1100-k40-stable1-l1101-fspecial-s13"
+
+
+class Declaring(Faulty):
+    """A path with selections of its own that says how it ranks zeros."""
+
+    def __init__(self, select: Callable[[Any], Tensor], rule: str) -> None:
+        super().__init__(select)
+        self.rule = rule
+
+    def zeros(self, request: Any) -> str:
+        return self.rule
+
+
+def test_zeros_are_held_to_what_the_path_declares() -> None:
+    """Both conventions are checked exactly, and the verdict says which one was."""
+    apart = judged(ZEROS, Declaring(zeros_apart, "ordered"))
+    assert apart.status is Status.AGREE and apart.facts["-0 and 0"] == "ordered"
+    tied = judged(ZEROS, Declaring(select, "equal"))
+    assert tied.status is Status.AGREE and tied.facts["-0 and 0"] == "equal"
+    wrong = judged(ZEROS, Declaring(select, "ordered"))
+    assert wrong.status is Status.DIFFER and "if -0 and +0 were equal" in wrong.pattern
+    wrong = judged(ZEROS, Declaring(zeros_apart, "equal"))
+    assert wrong.status is Status.DIFFER and "if -0 were below +0" in wrong.pattern
+
+
+def test_nothing_is_said_of_zeros_where_no_row_has_both() -> None:
+    """The convention does not matter there."""
+    verdict = judged("topk-n1-ctx300,280-k64-stable1-l0-fdistinct-s1", Declaring(select, "ordered"))
+    assert verdict.status is Status.AGREE and "-0 and 0" not in verdict.facts

@@ -42,6 +42,8 @@ SMOKE = (
     "fp8-h16-d128-ctx130-w0@0:130,0@64:129-fmtfn-ue1-fnatural-s15",
     "fp8-n1-h16-d128-ctx16,700,20x17-fmtfn-ue1-tileflat-tshuffled-fnatural-s16",
     "fp8-n1-h16-d128-ctx70x20-fmtfn-ue1-tileflat-tstrided-faddress-s17",
+    "fp8-n1-h16-d128-ctx300,20-fmtfn-ue0-tileflat-tshuffled-fnatural-s18",
+    "fp8-n1-h16-d128-ctx2x33-fmtfn-ue1-tileflat-tshuffled-faddress-s19",
     "fp8-r12-h16-d128-pairneox-p3-fmtfn-ue1-tiletiled-fspread-s21",
     "fp8-r10-h64-d128-pairinterleaved-p2-fmtfn-ue0-tileflat-fspread-s22",
     "fp8-r11-h16-d128-pairneox-p0-fmtfn-ue0-tiletiled-fboundary-s23",
@@ -51,6 +53,7 @@ SMOKE = (
     "fp8-r6-h128-d128-pairinterleaved-p2-fmtfn-ue0-tiletiled-ffp32norm-s27",
     "fp8-r7-h16-d128-pairneox-p3-fmtfn-ue1-tileflat-fnatural-s28",
     "fp8-r16-h32-d128-pairinterleaved-p0-fmtfn-ue1-tiletiled-foffset-s30",
+    "fp8-r70-h16-d128-pairinterleaved-p2-fmtfn-ue0-tiletiled-fnatural-s31",
 )
 
 
@@ -76,10 +79,9 @@ def full() -> Iterator[str]:
     rows, padded = (17, 40, 64, 65), (0, 1, 7, 24)
     for turn, (fill, ue) in enumerate((fill, ue) for fill in TOKENS for ue in (0, 1)):
         pairing, order = ("neox", "interleaved")[turn // 2 % 2], ("flat", "tiled")[(turn + turn // 4) % 2]
-        yield (
-            f"fp8-r{rows[turn % 4]}-h{heads[turn % 4]}-d128-pair{pairing}-p{padded[turn // 2 % 4]}"
-            f"-fmtfn-ue{ue}-tile{order}-f{fill}-s{300 + turn}"
-        )
+        form = f"h{heads[turn % 4]}-d128-pair{pairing}-p{padded[turn // 2 % 4]}"
+        yield f"fp8-r{rows[turn % 4]}-{form}-fmtfn-ue{ue}-tile{order}-f{fill}-s{300 + turn}"
+        yield f"fp8-r{rows[turn % 2]}-{form}-fmtfnuz-ue{ue}-tile{order}-f{fill}-s{400 + turn}"
 
 
 def check(case: Case) -> None:

@@ -45,11 +45,27 @@ class Question:
 
 @dataclass(frozen=True)
 class Asked:
-    """A case as tensors: scores float32 [T, W] and the windows they are seen through."""
+    """A case as tensors: scores float32 [T, W] and the windows they are seen through.
+
+    ``zeros``: the convention that selections are held to, one of `oracles.topk.ZEROS`.
+    """
 
     case: Case
     scores: Tensor
     windows: Windows
+    zeros: str = topk.ZEROS[0]
+
+    @cached_property
+    def ranked(self) -> Tensor:
+        """The scores as numbers that compare as ``zeros`` has it."""
+        return topk.ranked(self.scores, self.zeros)
+
+    @property
+    def both_zeros(self) -> bool:
+        """Whether a row that selects sees zeros of both signs, so that the convention matters."""
+        zero = self.seen & (self.scores == 0) & (self.lengths > self.case.k)[:, None]
+        minus = zero & self.scores.signbit()
+        return bool((minus.any(1) & (zero & ~minus).any(1)).any())
 
     @cached_property
     def seen(self) -> Tensor:
@@ -74,12 +90,12 @@ class Asked:
     @cached_property
     def wanted(self) -> TopK:
         """What is allowed in the windows `settled`."""
-        return topk.topk(self.scores, self.settled, self.case.k, bool(self.case.stable))
+        return topk.topk(self.ranked, self.settled, self.case.k, bool(self.case.stable))
 
     @cached_property
     def tied(self) -> bool:
         """Whether some row has equal scores on both sides of its cut."""
-        level = (self.scores == self.wanted.cut[:, None]) & self.seen
+        level = (self.ranked == self.wanted.cut[:, None]) & self.seen
         return bool((level.any(1) & (level & ~self._chosen).any(1)).any())
 
     @property

@@ -10,8 +10,11 @@ from torch import Tensor
 from harness.checks.topk.asked import Asked
 from oracles import topk
 
-TINIEST = 5e-324
-"""Smaller than any float32, as a float64: the distance between zeros that are taken for two numbers."""
+OTHER_ZEROS = {
+    "equal": ("if -0 were below +0", "ordered"),
+    "ordered": ("if -0 and +0 were equal, as this path says they are not", "equal"),
+}
+"""By the convention that is declared: what the other one is, in words, and its name."""
 
 
 def hint(asked: Asked, ids: Tensor, row: int, key: int | None, *, whole: bool) -> str:
@@ -36,11 +39,11 @@ def hint(asked: Asked, ids: Tensor, row: int, key: int | None, *, whole: bool) -
 def _flaws(asked: Asked) -> Iterator[tuple[str, Tensor, bool]]:
     """(in words, the scores or another matrix, whether ties go to the smallest position)."""
     stable = bool(asked.case.stable)
-    negative = (asked.scores == 0) & asked.scores.signbit()
-    yield "if -0 were below +0", asked.scores.double().masked_fill(negative, -TINIEST), stable
+    text, zeros = OTHER_ZEROS[asked.zeros]
+    yield text, topk.ranked(asked.scores, zeros), stable
     if stable:
-        yield "but for ties, which do not go to the smallest positions", asked.scores, False
-    yield "for the smallest scores", -asked.scores, stable
+        yield "but for ties, which do not go to the smallest positions", asked.ranked, False
+    yield "for the smallest scores", -asked.ranked, stable
     column = torch.arange(asked.case.width).float().expand(asked.scores.shape)
     yield "for the first keys, whatever their scores", -column, stable
     yield "for the last keys, whatever their scores", column, stable

@@ -108,7 +108,7 @@ def _selected(book: Book, asked: Asked, ids: Tensor, step: str, only: int | None
         bad = specified & (getattr(found, name) != 0)
         if bool(bad.any()):
             return _differs(book, asked, ids, bad, name, reason, step)
-    bad = rows & asked.unordered & ~topk.numbers_in_order(ids, asked.scores, asked.windows, asked.case.k)
+    bad = rows & asked.unordered & ~topk.numbers_in_order(ids, asked.ranked, asked.windows, asked.case.k)
     if bool(bad.any()):
         row = int(bad.nonzero()[0])
         wrong = Difference(
@@ -131,7 +131,7 @@ def _differs(
         "sequence": int(asked.windows.seq[row]),
         "window": f"{int(asked.windows.start[row])}:{int(asked.windows.end[row])}",
         **({} if key is None else {"key": key}),
-        "cut": decimal(int(bits_of(asked.wanted.cut[row : row + 1]))),
+        "cut": decimal(int(bits_of(asked.wanted.cut[row : row + 1].float()))),
         "rows": int(bad.sum()),
     }
     hint = topk_hints.hint(asked, ids, row, key, whole=step.startswith("over"))

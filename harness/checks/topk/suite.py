@@ -10,6 +10,8 @@ row sees more than k keys nothing is selected, so such cases are mistrusted.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from harness.case.cases import Case
 from harness.checks.book import Book
 from harness.checks.topk import judging as topk_judge
@@ -22,21 +24,22 @@ from harness.paths.requests.selecting import PlainTopK
 def check(case: Case, path: Path) -> Verdict:
     """Compare the path's selections with what the oracle allows."""
     book, asked = Book(case, path), build(case)
+    own = replace(asked, zeros=path.zeros(next(asked.questions()).request))
     try:
-        wrong = _asked(book, asked)
+        wrong = _asked(book, own)
     except OutOfScope as absent:
         if PlainTopK not in path.table:
             raise
         if case.stable:
             raise OutOfScope(f"{absent}; its general top-k states no rule for ties") from absent
         book.note(f"{absent}; what is asked here is a general top-k, row by row")
-        wrong = _plain(book, asked)
+        own, wrong = asked, _plain(book, asked)
     else:
         if wrong is None and not case.stable and PlainTopK in path.table:
             wrong = _beside(book, asked)
     if wrong is not None:
         return wrong
-    _doubts(book, asked)
+    _doubts(book, own)
     return book.agree(Grade.EXACT)
 
 
@@ -55,7 +58,9 @@ def _asked(book: Book, asked: Asked) -> Verdict | None:
 
 def _plain(book: Book, asked: Asked) -> Verdict | None:
     """The general top-k, asked for the window of each row that sees more than k keys."""
-    for row in asked.long_rows():
+    if long_rows := asked.long_rows():
+        asked = replace(asked, zeros=book.path.zeros(asked.plain(long_rows[0])))
+    for row in long_rows:
         value = book.ask(asked.plain(row))
         wrong = topk_judge.judge_plain(book, asked, row, value)
         if wrong is not None:
@@ -75,6 +80,8 @@ def _beside(book: Book, asked: Asked) -> Verdict | None:
 
 def _doubts(book: Book, asked: Asked) -> None:
     case, long_rows = asked.case, asked.long_rows()
+    if asked.both_zeros:
+        book.facts["-0 and 0"] = asked.zeros
     book.facts |= {"rows that select": len(long_rows), "rows with an open tie": asked.open_rows}
     book.doubt(not long_rows, "no row sees more than k keys, so nothing is selected")
     book.doubt(len(asked.windows.end) < 2, "one row: a wrong row stride does not show")

@@ -18,6 +18,7 @@ from harness.paths.requests.eightbit import (
     PagedScores8,
     QuantiseQueries8,
     WriteKeys8,
+    WriteTokens8,
 )
 from oracles import eightbit, eightbit_score
 from oracles.formats import decode
@@ -33,13 +34,13 @@ SOURCE = "aiter: ops/cache.py indexer_k_quant_and_cache; ops/triton: fp8_mqa_log
 
 
 CONCERNS: Mapping[str, tuple[type, ...]] = {
-    "query": (QuantiseQueries8,),
-    "key": (WriteKeys8,),
-    "ties": (QuantiseQueries8, WriteKeys8),
-    "power": (QuantiseQueries8, WriteKeys8),
-    "folded": (QuantiseQueries8,),
-    "slots": (WriteKeys8,),
-    "written": (WriteKeys8,),
+    "query": (QuantiseQueries8, WriteTokens8),
+    "key": (WriteKeys8, WriteTokens8),
+    "ties": (QuantiseQueries8, WriteKeys8, WriteTokens8),
+    "power": (QuantiseQueries8, WriteKeys8, WriteTokens8),
+    "folded": (QuantiseQueries8, WriteTokens8),
+    "slots": (WriteKeys8, WriteTokens8),
+    "written": (WriteKeys8, WriteTokens8),
     "read": (GatherKeys8, PagedScores8),
     "tables": (GatherKeys8, PagedScores8),
     "fmt": (PagedScores8, FlatScores8),

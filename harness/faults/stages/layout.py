@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from harness.faults.fault import Fault, Plant
+from harness.faults.fault import Fault, Plant, Wrong
 from harness.faults.scored import SCORERS, in_scorers, on_planes
 from harness.faults.stages.scoring import KERNELS, scales_at
 from harness.faults.written import How
@@ -32,9 +33,14 @@ def flat(row: int) -> int:
     return row
 
 
-def swapped(planes: Planes) -> dict[str, Tensor]:
-    """The nibbles of each byte of the key plane exchanged."""
-    return {"k_codes": planes.k_codes >> 4 | (planes.k_codes & 15) << 4}
+def swapped(name: str) -> Wrong:
+    """The nibbles of each byte of plane ``name`` exchanged."""
+
+    def changed(planes: Planes) -> dict[str, Tensor]:
+        codes: Tensor = getattr(planes, name)
+        return {name: codes >> 4 | (codes & 15) << 4}
+
+    return on_planes(changed)
 
 
 def in_rows(plane: Tensor, block: int, row: int, packed: Tensor) -> None:
@@ -92,14 +98,24 @@ FAULTS: tuple[Fault, ...] = (
         WRITER,
         How(bend=flat).in_writers,
     ),
-    fault(
-        "nibble-swap-read",
-        "the scorer takes the high nibble of a key's byte first",
-        "triton-lang/triton #5197, ROCm/composable_kernel #1889 (B07)",
-        "pairs of equal codes; a writer that swaps as well",
-        DECODE,
-        KERNELS,
-        in_scorers(on_planes(swapped)),
+    *(
+        replace(
+            fault(
+                name,
+                f"the scorer takes the high nibble of a {side}'s byte first; a sum over pairs of codes is the"
+                f" same where it is the {other}'s",
+                "triton-lang/triton #5197, ROCm/composable_kernel #1889 (B07)",
+                "pairs of equal codes; the other side swapped as well",
+                DECODE,
+                KERNELS,
+                in_scorers(swapped(plane)),
+            ),
+            twin=twin,
+        )
+        for name, twin, side, other, plane in (
+            ("nibble-swap-read", "nibble-swap-query", "key", "query", "k_codes"),
+            ("nibble-swap-query", "nibble-swap-read", "query", "key", "q_codes"),
+        )
     ),
     fault(
         "keys-written-in-rows",

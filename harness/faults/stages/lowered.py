@@ -19,6 +19,7 @@ FAULTS: tuple[Fault, ...] = (
         case="decode-n1-h16-d128-ctx20-ttight-u0-l0-fbytes-s1",
         source=KERNELS,
         plant=lambda: in_scorers(launching(with_prefetch, "a page id loaded in a loop"))(),
+        lowered=True,
     ),
     Fault(
         name="permute-lane-off",
@@ -31,5 +32,6 @@ FAULTS: tuple[Fault, ...] = (
         plant=lambda: in_scorers(
             launching(by_rule("permute_lanes", "off by one", "operand 0 +4"), "a lane exchange")
         )(),
+        lowered=True,
     ),
 )

@@ -27,6 +27,7 @@ from harness.paths.requests.scoring import (
     VarqlenWindows,
 )
 from oracles.layout import PAGE_ROWS
+from oracles.schedule import BLOCK_K
 
 DECODE = "decode-n1-h16-d128-ctx20-tshuffled-u0-l0-fbytes-s1"
 TWO_ROWS = "decode-n2-h16-d128-ctx20-tshuffled-u0-l0-fbytes-s1"
@@ -46,6 +47,32 @@ def older_rows(step: int) -> Any:
         newer = newer_rows(request)
         held = torch.where(newer > 0, newer - step, 0)
         return with_windows(request, end=(lengths_of(request) - held).clamp(min=0))
+
+    return asking(changed)
+
+
+def all_ends(step: int) -> Any:
+    """Every window ends ``step`` keys later, in the chunks that its schedule covers."""
+
+    def changed(request: Any) -> Any:
+        rows, chunks_of = windows_of(request), windows_of(request).end
+        if isinstance(request, DecodeScores):  # chunks are the sequence's, so that an empty row has some
+            end, chunks_of = lengths_of(request) - newer_rows(request), lengths_of(request)
+        else:
+            end = torch.where(rows.end > rows.start, rows.end, rows.end - step)
+        last = (-(-chunks_of // BLOCK_K) * BLOCK_K).clamp(max=request.max_seq_len)
+        return with_windows(request, end=torch.minimum(end + step, last).clamp(min=0))
+
+    return asking(changed)
+
+
+def all_starts(step: int) -> Any:
+    """Every window that has a key starts ``step`` keys later."""
+
+    def changed(request: Any) -> Any:
+        rows = windows_of(request)
+        start = (rows.start + step).clamp(min=0)
+        return with_windows(request, start=torch.where(rows.end > rows.start, start, rows.start))
 
     return asking(changed)
 
@@ -135,6 +162,38 @@ FAULTS: tuple[Fault, ...] = (
         f"one row a sequence ({DECODE})",
         TWO_ROWS,
         in_scorers(older_rows(1), COUNTED),
+    ),
+    fault(
+        "mask-all-early",
+        "every row, the newest too, sees one key too few at the end",
+        "neighbour of mask-off-by-one-early",
+        "top-k of contexts whose newest key is not among the k",
+        DECODE,
+        in_scorers(all_ends(-1)),
+    ),
+    fault(
+        "mask-all-late",
+        "every row, the newest too, sees one key too many at the end",
+        "neighbour of mask-off-by-one-late",
+        "scores inside the windows alone",
+        DECODE,
+        in_scorers(all_ends(1)),
+    ),
+    fault(
+        "window-start-early",
+        "every row sees the key before its window's start too",
+        "neighbour of window-start-ignored",
+        f"windows from 0 ({FROM_ZERO})",
+        WINDOW,
+        in_scorers(all_starts(-1), (PrefillScores,)),
+    ),
+    fault(
+        "window-start-late",
+        "every row misses the first key of its window",
+        "neighbour of window-start-ignored",
+        "top-k of windows whose first key is not among the k",
+        WINDOW,
+        in_scorers(all_starts(1), (PrefillScores,)),
     ),
     fault(
         "next-n-swap",

@@ -91,10 +91,6 @@ def old_tables(step: Step) -> Step:
     return replace(step, planes=replace(step.planes, block_tables=kept))
 
 
-def old_lengths(step: Step) -> Step:
-    return replace(step, context_lens=step.context_lens.clone())
-
-
 def after_replay(change: Callable[[Step, Any], None]) -> Wrong:
     """``change`` is done to a step, given its recording, once it has been replayed."""
     return partial(_after_replay, change)
@@ -108,11 +104,20 @@ def _after_replay(change: Callable[[Step, Any], None], request: Replay, right: A
 
 def selecting_by_old_lengths() -> Mapping[type, Wrong]:
     """The lengths that the top-k is given are those of the capture."""
+    return _by_old_lengths(lambda step, old: step)
+
+
+def running_by_old_lengths() -> Mapping[type, Wrong]:
+    """The lengths of the whole step are those of the capture."""
+    return _by_old_lengths(lambda step, old: replace(step, context_lens=old))
+
+
+def _by_old_lengths(recorded: Callable[[Step, Tensor], Step]) -> Mapping[type, Wrong]:
     lengths: dict[int, tuple[Any, Tensor]] = {}
 
     def capture(request: Capture, right: Answer) -> Outcome:
         old = request.step.context_lens.clone()
-        outcome = right(request)
+        outcome = right(Capture(recorded(request.step, old)))
         lengths[id(outcome.value)] = (outcome.value, old)
         return outcome
 
@@ -177,7 +182,7 @@ FAULTS: tuple[Fault, ...] = (
         weak=SAME,
         case=CASE,
         source=CAPTURE,
-        plant=always(captured_with(old_lengths)),
+        plant=running_by_old_lengths,
     ),
     Fault(
         name="tables-of-the-capture",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from harness.faults.builders import as_scheduled
+from harness.faults.builders import as_scheduled, scheduled_lengths
 from harness.faults.fault import Answer, Fault, Wrong
 from harness.faults.plants import always, asking, telling
 from harness.paths.base import Outcome
@@ -74,7 +74,7 @@ def by_entries(request: DecodeScores, right: Answer) -> Outcome:
     if request.schedule is None or request.out is None:
         return right(request)
     before = request.out.clone()
-    outcome = right(request)
+    outcome = right(replace(request, context_lens=scheduled_lengths(request)))
     as_scheduled(request, before)
     return replace(outcome, value=request.out)
 

@@ -15,6 +15,7 @@ operands hold none. Chips are those of the formats: gfx950 for E4M3FN, gfx942 fo
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path as FilePath
 from types import ModuleType, SimpleNamespace
@@ -24,6 +25,7 @@ import torch
 from torch import Tensor
 
 from harness.hip import cache_subjects
+from harness.hip.launching import Launch
 from harness.paths import signatures
 from harness.paths.aiter import hip, hosted, interpreting, tree
 from harness.paths.base import Answers, Outcome, OutOfScope, Unsupported
@@ -73,15 +75,26 @@ def write_keys(path: AiterPath, request: WriteKeys8) -> Outcome:
 
 
 def write_tokens(path: AiterPath, request: WriteTokens8) -> Outcome:
-    """``indexer_qk_rope_quant_and_cache`` of the tree in FP8 mode. Raises as `write_keys`."""
+    """``indexer_qk_rope_quant_and_cache`` of the tree in FP8 mode. Raises as `write_keys`.
+
+    Until aiter 4a1cc773f3 the kernel takes the LayerNorm's parameters in the type of q. They are handed over
+    in the type that it declares, as its callers had to.
+    """
     _only_fn(request.fmt)
-    launch = cache_subjects.indexer_qk_rope_quant_and_cache(
+    launch = _writer(request)
+    if "float" not in hip.declared(path, launch).get("norm_weight", ""):
+        cast = {name: getattr(request, name).to(request.q.dtype) for name in ("norm_weight", "norm_bias")}
+        launch = replace(launch, arguments={**launch.arguments, **cast})
+    return hip.answered(path, launch, request.outputs, request.outputs, "indexer_qk_rope_quant_and_cache")
+
+
+def _writer(request: WriteTokens8) -> Launch:
+    return cache_subjects.indexer_qk_rope_quant_and_cache(
         request.q, request.q_codes, request.weights, request.weights_out, request.k, request.cache,
         request.slots, request.norm_weight, request.norm_bias, request.positions, request.cos, request.sin,
         request.epsilon, DIM, "ue8m0" if request.ue else "", request.weights_scale,
         request.tile == "tiled", request.pairing == "neox",
     )  # fmt: skip
-    return hip.answered(path, launch, request.outputs, request.outputs, "indexer_qk_rope_quant_and_cache")
 
 
 def _only_fn(fmt: str) -> None:
@@ -98,7 +111,8 @@ def gather_keys(path: AiterPath, request: GatherKeys8) -> Outcome:
         request.cache, codes, scales, request.block_tables, request.cu_lens, request.tile == "tiled"
     )
     seen = hip.run(path, launch)
-    return hip.outcome((codes, scales.view(torch.float32)[:, 0]), seen, "cp_gather_indexer_k_quant_cache")
+    value = codes, scales.view(torch.float32)[:, 0]
+    return hip.outcome(value, seen, "cp_gather_indexer_k_quant_cache", launch)
 
 
 def paged(root: FilePath, request: PagedScores8) -> Outcome:
@@ -115,7 +129,8 @@ def paged(root: FilePath, request: PagedScores8) -> Outcome:
     with interpreting.lent():
         (_launched if padded else _hosted)(root, request, q)
     by = "its kernel, launched by the harness" if padded else "its host function"
-    return _outcome(request.out, PAGED_KERNEL, by)
+    name = tree.find(root, PAGED, KERNELS if padded else HOSTS)
+    return _outcome(request.out, PAGED_KERNEL, by, name)
 
 
 def _hosted(root: FilePath, request: PagedScores8, q: Tensor) -> None:
@@ -206,7 +221,7 @@ def flat(root: FilePath, request: FlatScores8) -> Outcome:
     except AssertionError as refusal:
         heads = request.q_codes.shape[1]
         raise OutOfScope(f"{FLAT} of this aiter refuses {heads} heads: {refusal}") from refusal
-    return _outcome(value, "_fp8_mqa_logits_kernel", "its host function")
+    return _outcome(value, "_fp8_mqa_logits_kernel", "its host function", tree.find(root, FLAT, HOSTS))
 
 
 @cache
@@ -228,6 +243,7 @@ def _function(module: ModuleType, name: str, arguments: dict[str, Any]) -> Calla
     return tree.function(module, name, tuple(arguments))
 
 
-def _outcome(value: Any, kernel: str, by: str) -> Outcome:
-    """``by``: how the kernel was reached."""
-    return Outcome(value, facts={"executor": "interpreted", "subject": f"aiter {kernel} by {by}"})
+def _outcome(value: Any, kernel: str, by: str, module: str) -> Outcome:
+    """``by``: how the kernel was reached, through ``module`` (dotted)."""
+    told = {"executor": "interpreted", "subject": f"aiter {kernel} by {by}"}
+    return Outcome(value, facts={**told, "source": tree.file_of(module)})

@@ -29,6 +29,7 @@ from harness.hip.compilers import CannotCompile
 from harness.hip.compiling import Compiled, compile_kernel
 from harness.hip.launching import Launch
 from harness.paths.base import Outcome, OutOfScope, Unsupported
+from harness.paths.requests.eightbit import SUBNORMALS
 
 if TYPE_CHECKING:
     from harness.paths.aiter.path import AiterPath
@@ -48,7 +49,8 @@ def answered(path: AiterPath, launch: Launch, written: Sequence[Tensor], value: 
     """
     before = [tensor.clone() for tensor in written]
     first, left, told = None, [], dict[tuple[str, ...], Finding]()
-    for finish, choice in ways(_lowered(path, launch)[0]):
+    program = _lowered(path, launch)[0]
+    for finish, choice in ways(program):
         for tensor, old in zip(written, before, strict=True):
             tensor.copy_(old)
         with nearly.choosing(choice):
@@ -68,7 +70,9 @@ def answered(path: AiterPath, launch: Launch, written: Sequence[Tensor], value: 
     facts = {
         "executor": EXECUTOR,
         "subject": f"aiter {subject}",
+        "source": launch.source,
         **first.facts,
+        SUBNORMALS: subnormals(program),
         "ways run": len(left),
         "bytes with several results": several(left),
     }
@@ -82,6 +86,16 @@ def ways(program: Program) -> Iterator[tuple[Finish, str]]:
     for finish in finishes:
         for choice in nearly.CHOICES if near else nearly.CHOICES[:1]:
             yield finish, choice
+
+
+def subnormals(program: Program) -> str:
+    """What the kernel, as it was compiled, does with float32 numbers below the normal ones."""
+    return "flushed" if any("flush" in op.attrs for op in program.walk()) else "kept"
+
+
+def declared(path: AiterPath, launch: Launch) -> dict[str, str]:
+    """C++ types of the kernel's parameters by name, as its source has them. Raises as `run`."""
+    return {parameter.name: parameter.declared for parameter in _lowered(path, launch)[1].parameters}
 
 
 def several(left: Sequence[Sequence[Tensor]]) -> int:
@@ -154,6 +168,7 @@ def _program(key: str, name: str, symbol: str, ir: str) -> Program:
     return replace(translate(read(ir), symbol), name=name)
 
 
-def outcome(value: Any, seen: Session, subject: str) -> Outcome:
+def outcome(value: Any, seen: Session, subject: str, launch: Launch) -> Outcome:
     """What a request is answered with after `run`."""
-    return Outcome(value, seen.findings, {"executor": EXECUTOR, "subject": f"aiter {subject}", **seen.facts})
+    told = {"executor": EXECUTOR, "subject": f"aiter {subject}", "source": launch.source}
+    return Outcome(value, seen.findings, {**told, **seen.facts})

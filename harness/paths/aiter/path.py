@@ -33,6 +33,7 @@ from harness.paths.requests.scoring import (
     VarqlenScores,
     VarqlenWindows,
 )
+from harness.paths.requests.selecting import SelectDecode, SelectPrefill
 
 HOMES = ("aiter.ops.flydsl.kernels.mqa_logits", "aiter.ops.flydsl.kernels")
 """Where the kernels live in aiter, newest first (they moved in August 2026)."""
@@ -94,6 +95,10 @@ class AiterPath(Path):
     def tree(self, request: Any) -> str | None:
         return {DecodeScores: "decode", PrefillScores: "prefill", VarqlenScores: "prefill"}.get(type(request))
 
+    def zeros(self, request: Any) -> str:
+        """Its HIP top-k ranks by the bits of a number (``twiddle_in`` in topk_per_row_kernels.cu)."""
+        return "ordered" if isinstance(request, SelectDecode | SelectPrefill) else "equal"
+
     def _function(self, module: str, name: str, *parameters: str) -> Callable[..., Any]:
         root = self.source()
         return aiter_tree.function(
@@ -109,7 +114,7 @@ class AiterPath(Path):
             "next_n": request.next_n,
         }
         build = self._function(DECODE, "compute_varctx_schedule", *arguments)
-        return self._interpreted(build(**arguments)[1])
+        return self._interpreted(build(**arguments)[1], build)
 
     def _prefill_schedule(self, request: PrefillSchedule) -> Outcome:
         arguments = {
@@ -121,7 +126,7 @@ class AiterPath(Path):
             "max_seq_len": request.max_seq_len,
         }
         build = self._function(PREFILL, "compute_prefill_schedule", *arguments)
-        return self._interpreted(build(**arguments)[1])
+        return self._interpreted(build(**arguments)[1], build)
 
     def _varqlen_windows(self, request: VarqlenWindows) -> Outcome:
         arguments = {
@@ -130,7 +135,7 @@ class AiterPath(Path):
             "total_q": request.total_q,
         }
         build = self._function(PREFILL, "compute_varqlen_windows", *arguments)
-        return self._interpreted(build(**arguments))
+        return self._interpreted(build(**arguments), build)
 
     def _decode_scores(self, request: DecodeScores) -> Outcome:
         rows = request.planes.q_codes.shape[0]
@@ -194,7 +199,7 @@ class AiterPath(Path):
             value = host(**arguments)
             if request.out is not None:
                 value = request.out.copy_(arguments["out"])
-            return Outcome(self._take(value), facts={"executor": self.executor})
+            return Outcome(self._take(value), facts={"executor": self.executor, **aiter_tree.whence(host)})
         defined = request.planes.defined
         expected = {} if request.expected is None else {"out": request.expected}
         roots = (str(self.source()),)
@@ -209,11 +214,13 @@ class AiterPath(Path):
             flydsl = f"FlyDSL {metadata.version('flydsl')}"
             skew = f"{type(problem).__name__}: {aiter_tree.first_line(problem)}"
             raise Unsupported(f"the kernels of this aiter do not trace under {flydsl}: {skew}") from problem
-        return Outcome(value, seen.findings, {"executor": self.executor, **seen.facts})
+        facts = {"executor": self.executor, **aiter_tree.whence(host), **seen.facts}
+        return Outcome(value, seen.findings, facts)
 
-    def _interpreted(self, value: Any) -> Outcome:
+    def _interpreted(self, value: Any, build: Callable[..., Any]) -> Outcome:
         taken = tuple(self._take(part) for part in value) if isinstance(value, tuple) else self._take(value)
-        return Outcome(taken, facts={"executor": self.executor if self._live else "interpreted"})
+        executor = self.executor if self._live else "interpreted"
+        return Outcome(taken, facts={"executor": executor, **aiter_tree.whence(build)})
 
     def _put(self, tensor: Tensor) -> Tensor:
         """On the device when there is one; strides are kept, because they are part of what is tested."""

@@ -96,7 +96,7 @@ def _emulated(
         launch = getattr(topk_subjects, name)(**arguments)
     except CannotCompile as refusal:
         raise OutOfScope(str(refusal)) from None
-    return hip.outcome(request.ids, hip.run(path, launch), name)
+    return hip.outcome(request.ids, hip.run(path, launch), name, launch)
 
 
 def plain(root: FilePath, request: PlainTopK) -> Outcome:

@@ -49,6 +49,16 @@ def find(root: Path, name: str, homes: Sequence[str]) -> str:
     raise Unsupported(f"this aiter has no {homes[0].replace('.', '/')}/{name}.py")
 
 
+def file_of(module: str) -> str:
+    """The file of ``module`` (dotted) in a tree."""
+    return f"{module.replace('.', '/')}.py"
+
+
+def whence(function: Callable[..., Any]) -> dict[str, str]:
+    """Facts on a function of a tree: its name and its file."""
+    return {"function": function.__name__, "source": file_of(function.__module__)}
+
+
 def load(root: Path, module: str) -> types.ModuleType:
     """Import ``module`` (dotted, inside aiter) from ``root``. Raises `Unsupported` with one sentence."""
     file = root / Path(*module.split(".")).with_suffix(".py")

@@ -9,6 +9,7 @@ nothing is answered by a function of the harness's own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any, ClassVar
@@ -42,6 +43,8 @@ class AtomPath(base.Path):
         source = getattr(under, "source", None)
         self.aiter: FilePath | None = None if source is None else source()
         self.space = Space(self.root, self.aiter)
+        self.files: dict[str, str] = {}
+        """Function that was loaded to the file of the tree that has it."""
 
     @property
     def executor(self) -> str:
@@ -61,6 +64,9 @@ class AtomPath(base.Path):
     def tree(self, request: Any) -> str | None:
         return None if self.under is None else self.under.tree(request)
 
+    def zeros(self, request: Any) -> str:
+        return super().zeros(request) if self.under is None else self.under.zeros(request)
+
     def provenance(self) -> dict[str, Any]:
         under = {} if self.under is None else {self.under.name: self.under.provenance()}
         return {"atom": {"tree": str(self.root), **commit_of(self.root)}, **under}
@@ -73,6 +79,9 @@ class AtomPath(base.Path):
         provided: Mapping[str, Any] | None = None,
     ) -> Callable[..., Any]:
         """`atom_tree.load` of this tree; without ``provided`` what is loaded stays the same object."""
+        if name not in self.files:
+            own = next((file for file in candidates if self.has((file,), name)), None)
+            self.files |= {name: own} if own else {}
         space = Space(self.root, self.aiter, provided) if provided else self.space
         return atom_tree.load(self.root, candidates, name, parameters, space=space)
 
@@ -86,10 +95,13 @@ class AtomPath(base.Path):
 
     def outcome(self, value: Any, subject: str, **facts: Any) -> base.Outcome:
         """``value`` as the answer of ATOM's function ``subject``."""
-        return base.Outcome(value, facts={"subject": f"atom {subject}", "executor": self.executor, **facts})
+        told = {"subject": f"atom {subject}", "executor": self.executor, **facts}
+        if subject in self.files:
+            told["source"] = self.files[subject]
+        return base.Outcome(value, facts=told)
 
     def _passed_on(self, request: Any) -> base.Outcome:
         assert self.under is not None
         answer = self.under.run(request)
         facts = {"subject": self.under.name, "executor": self.under.executor, **answer.facts}
-        return base.Outcome(answer.value, answer.findings, facts)
+        return replace(answer, facts=facts)

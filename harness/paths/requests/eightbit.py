@@ -47,6 +47,12 @@ class WriteKeys8:
     tile: str
 
 
+SUBNORMALS = "float32 subnormals"
+"""Fact of an answer to `WriteTokens8`: one of ``oracles.eightbit_subnormals.MODES``, where the path knows.
+
+An answer without it is right in either mode, with it in that one only.
+"""
+
 WRITTEN_TOKENS8 = ("q_codes", "weights_out", "cache")
 """Fields of `WriteTokens8` that the path writes, in the order of the value."""
 

@@ -4,9 +4,9 @@ Rows of ``logits`` float32 [T, W] may lie further apart than W; cells outside a 
 and are never read. ``ids`` int32 [T, k], packed, is written in place and is the value: columns of
 the logits (window start included), in any order, and `PAD` for what a row has not, wherever it stands. A
 row that sees at most k keys selects them all whatever its scores are, NaN included: below ``index_topk``
-keys the selection is bypassed. Of equal scores (-0 equals 0) any may be taken at the cut, and where
-``stable`` is set those at the smallest positions. What a NaN ranks as in a longer window is not
-specified.
+keys the selection is bypassed. Of equal scores any may be taken at the cut, and where ``stable`` is set those
+at the smallest positions; whether -0 equals 0 the path declares (`Path.zeros`). What a NaN ranks as in a
+longer window is not specified.
 """
 
 from __future__ import annotations

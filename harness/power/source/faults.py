@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import difflib
+import textwrap
 from dataclasses import dataclass
 
 from harness.exits import CannotRun
@@ -71,13 +72,17 @@ def faults(text: str, functions: tuple[str, ...] = ()) -> list[SourceFault]:
     found = []
     for first, last in _parts(text, functions):
         part = "".join(whole[first:last])
-        meaning = _meaning(part)
+        flat = textwrap.dedent(part)
+        margin = " " * (len(part.split("\n", 1)[0]) - len(flat.split("\n", 1)[0]))
+        meaning = _meaning(flat)
         for operator in OPERATORS:
             made, number = get_operator(f"core/{operator}")(), 0
-            while (wrong := mutate_code(part, made, number)) is not None:
+            while (wrong := mutate_code(flat, made, number)) is not None:
                 if _meaning(wrong) != meaning:
                     before, after = "".join(whole[:first]), "".join(whole[last:])
-                    found.append(_fault(text, before + wrong + after, operator, number))
+                    found.append(
+                        _fault(text, before + textwrap.indent(wrong, margin) + after, operator, number)
+                    )
                 number += 1
     return sorted(found, key=lambda fault: (fault.line, fault.operator, fault.number))
 
@@ -95,18 +100,24 @@ def _fault(text: str, wrong: str, operator: str, number: int) -> SourceFault:
 
 
 def _parts(text: str, functions: tuple[str, ...]) -> list[tuple[int, int]]:
-    """(first line, line after the last), from 0, of the whole text or of each definition that is named."""
+    """(first line, line after the last), from 0, of the whole text or of each definition that is named.
+
+    A name is that of a function, or ``Class.method``. Raises `CannotRun` for one that is not there.
+    """
     if not functions:
         return [(0, len(text.splitlines()))]
-    defined = [node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-    parts = [
+    defined = {}
+    for node in ast.parse(text).body:
+        inner = node.body if isinstance(node, ast.ClassDef) else [node]
+        owner = f"{node.name}." if isinstance(node, ast.ClassDef) else ""
+        defined.update({f"{owner}{one.name}": one for one in inner if isinstance(one, ast.FunctionDef)})
+    missing = [name for name in functions if name not in defined]
+    if missing:
+        raise CannotRun(f"the file has no definition of {', '.join(missing)}")
+    return [
         (min([node.lineno, *(one.lineno for one in node.decorator_list)]) - 1, node.end_lineno or node.lineno)
-        for node in defined
-        if node.name in functions
+        for node in (defined[name] for name in functions)
     ]
-    if len(parts) != len(functions):
-        raise CannotRun(f"the file has {len(parts)} of the definitions {', '.join(functions)}")
-    return parts
 
 
 class _Bare(ast.NodeTransformer):

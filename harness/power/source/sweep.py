@@ -32,6 +32,12 @@ from harness.power.source.tree import Copy
 
 PATIENCE, LEAST = 10, 60.0
 """A fault may take this many times what all cases take without one, and at least this many seconds."""
+BEHIND: Mapping[str, frozenset[str]] = {
+    "flydsl": frozenset(),
+    "aiter": frozenset({"aiter"}),
+    "atom": frozenset({"aiter", "atom"}),
+}
+"""The trees that a path answers from."""
 PROJECT = Path(__file__).parents[3]
 
 
@@ -81,7 +87,7 @@ def plan(
         drawn = set(random.Random(seed).sample(names, sample))
         names = [name for name in names if name in drawn]
     stem = f"source-{target.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    trees = {name: str(tree) for name, tree in roots.items() if name != "project" and name == target.path}
+    trees = {name: str(tree) for name, tree in roots.items() if name in BEHIND[target.path]}
     return SourcePlan(target, root, trees, listing, directory, stem, tuple(names), found)
 
 

@@ -1,0 +1,1 @@
+"""The mutation engine over aiter's HIP kernels: ``targets`` -> ``beside`` -> ``bench``, ``inert``."""
