@@ -1,4 +1,4 @@
-"""Float32 numbers below the normal ones in the fused FP8 writer: kept, or flushed to zeros of their sign.
+"""Float32 numbers below the normal ones in the fused writers: kept, or flushed to zeros of their sign.
 
 The specification says float32 and leaves open what becomes of a magnitude below 2^-126. aiter builds its
 HIP kernels with ``-fgpu-flush-denormals-to-zero`` (``aiter/jit/core.py``), which clang turns into
@@ -7,9 +7,10 @@ operands and results of float32 arithmetic become zeros of their sign. Without t
 they are kept. A kernel is built in one mode, so its whole answer must be right in one of them.
 
 Contract: `MODES` are the two; in either the compiler may round a product before it adds it, or not
-(`FUSED`). No code but a zero can differ, since no scale is below 2^-43: what flushing changes is the sign of
-a zero, where zeros are added, and a folded weight that is itself subnormal. It fails silently when it opens
-more: without a magnitude between 0 and 2^-126 on the way, both modes have the same outcome.
+(`FUSED`). In FP8 no code but a zero can differ, since no scale is below 2^-43: what flushing changes is the
+sign of a zero, where zeros are added, and a folded weight that is itself subnormal. In FP4, whose scales go
+down to 2^-126, codes differ as well. It fails silently when it opens more: without a magnitude between 0 and
+2^-126 on the way, both modes have the same outcome.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "fmt": ("fn", "fnuz"),
     "tile": ("flat", "tiled"),
     "rule": ("dsa", "v4"),
+    "to": ("fp4", "fp8"),
     "ask": ("fp4", "fp8", "bf16", "none"),
     "chip": lists.gate.CHIPS,
     "by": ("nowriter", "prefillcp", "ubatch", "transfer", "page", "split"),
@@ -74,8 +75,13 @@ class Case:
     fmt: str = ""
     ue: int = 0
     tile: str = ""
+    rope: int = 0
+    had: int = 0
+    to: str = ""
     layers: int = 0
     page: int = 0
+    g: int = 0
+    shuf: int = 0
     blocks: int = 0
     rule: str = ""
     ask: str = ""
@@ -183,6 +189,11 @@ HELP = {
     "t": "table style",
     "u": "schedule units, 0: chosen by the path (a list in schedule and identity)",
     "l": "max_seq_len, 0: the largest length rounded up to 256",
+    "rope": "columns that RoPE turns, the last ones, 0: none",
+    "had": "1: Hadamard transform",
+    "to": "codes: fp4 (E2M1) or fp8 (E4M3FN)",
+    "g": "columns that share a scale",
+    "shuf": "1: scales (and key pages) in the scorer's order, 0: row after row",
     "layers": "layers with an indexer",
     "page": "indexer rows a page",
     "blocks": "pages of the pool",

@@ -13,7 +13,7 @@ from rich.text import Text
 from harness import exits
 from harness.command.arguments import named_path
 from harness.command.console import console_for_people
-from harness.legs.claims import audit, reported, sources
+from harness.legs.claims import audit, reported, sources, withdrawn
 from harness.legs.claims.audit import FAILS, HOLDS, UNCLEAR, Remark
 from harness.record import document
 
@@ -27,6 +27,8 @@ examples:
 Checks: grim (is the proportion a whole number of right answers over its n?), count, error (standard
 error against p and n), prompts (does the same report count other prompts?), spread, exercised (prompts
 longer than index_topk), withdrawn (a withdrawn figure is cited), and the rules of bytes, blocks, units.
+Of a Markdown file the columns of its tables that are named as scores are read (accuracy, score, strict,
+flexible, ...); other figures that look like proportions are told as 'not read'.
 
 exit codes: 0 everything holds or cannot be told, 1 something cannot be, 2 bad input
 """
@@ -69,15 +71,17 @@ def main(args: argparse.Namespace) -> int:
 
 def elsewhere(told: reported.Report, files: Iterable[Path], n: int | None) -> list[Remark]:
     """Remarks about figures that others printed."""
-    cited = [one for file in files for one in sources.read(file, n)]
     remarks: list[Remark] = []
-    for one in cited:
-        if one.n is None:
-            text = f"{one.which} {one.score.figure.text}: nobody says over how many questions; give --n"
-            remarks.append(Remark(one.where, "grim", UNCLEAR, text))
-        else:
-            remarks.extend(audit.proportion(one.where, one.which, one.score, one.n))
-    remarks.extend(audit.withdrawn(told, ((one.where, one.score.figure.text) for one in cited)))
+    for file in files:
+        cited, unread = sources.read(file, n)
+        for one in cited:
+            if one.n is None:
+                text = f"{one.which} {one.score.figure.text}: {one.why}"
+                remarks.append(Remark(one.where, "grim", UNCLEAR, text))
+            else:
+                remarks += audit.proportion(one.where, one.which, one.score, one.n)
+        remarks += withdrawn.remarks(told, cited)
+        remarks += [Remark(one.where, "not read", UNCLEAR, one.said) for one in unread]
     return remarks
 
 

@@ -41,6 +41,7 @@ def add_certify(what: Any) -> None:
 
 def certify(args: argparse.Namespace) -> int:
     """Certify, print, write; exit code 4 when a leg is not certified. Raises `InputError`."""
+    from harness.legs import drive
     from harness.legs.certify import certifying, tokens
 
     directory = args.directory
@@ -48,6 +49,7 @@ def certify(args: argparse.Namespace) -> int:
         raise InputError(f"{directory} is no folder; give a campaign folder")
     if args.index_topk is not None and args.index_topk < 0:
         raise InputError(f"--index-topk is {args.index_topk}, allowed is 0 or more")
+    drive.check_files(directory)
     document.check_output("--json", args.json)
     count = tokens.tokenizer(args.tokenizer) if args.tokenizer else None
     found = certifying.certify(directory, index_topk=args.index_topk, count=count)
@@ -75,7 +77,14 @@ def said(found: Mapping[str, Certificate], left: list[str]) -> str:
     """The last line: which legs are not certified."""
     if left:
         names = ", ".join(f"{leg} ({found[leg].word})" for leg in left)
-        return f"exit 4: {len(left)} of {len(found)} legs are not certified: {names}"
+        legs, are = _legs(len(found)), "is" if len(left) == 1 else "are"
+        return f"exit 4: {len(left)} of {legs} {are} not certified: {names}"
     bad = [leg for leg, one in found.items() if one.known_bad and not one.certified]
-    but = f" but {', '.join(bad)}, known to be bad" if bad else ""
-    return f"exit 0: all {len(found)} legs are certified{but}"
+    good = len(found) - len(bad)
+    whole = f"all {_legs(good)}" if good > 1 and not bad else _legs(good)
+    but = f"; not certified, and known to be bad: {', '.join(bad)}" if bad else ""
+    return f"exit 0: {whole} {'is' if good == 1 else 'are'} certified{but}"
+
+
+def _legs(count: int) -> str:
+    return "1 leg" if count == 1 else f"{count} legs"

@@ -39,6 +39,7 @@ cannot tell     neither: with what could be seen, and how many answers would be 
 A leg that is not certified ('harness legs certify') is not measured, so its claim is 'cannot tell'. What a
 claim does not rest on is told as its limit: how replies of past lm-eval runs ended (a figure can be
 reproduced from them, a loss may be replies that were cut), and long prompts where it is about few shots.
+Prompts must be as long as the claim's: above index_topk where those were, at most that where those were.
 Reported counts are compared as independent samples. Claims about two legs are compared by question.
 
 exit codes: 0 reproduced, 1 not reproduced, 2 bad input, 3 could not run, 4 cannot tell, 130 interrupted
@@ -172,7 +173,8 @@ def judged(
     count = tokens.tokenizer(args.tokenizer) if args.tokenizer else None
     certificates = certifying.certify(directory, base=names[0], index_topk=args.index_topk, count=count)
     carried = {
-        name: resting.standing(certificates.get(name), there.get(name), one) for name, one in wanted.items()
+        name: resting.standing(certificates.get(name), there.get(name), one, told)
+        for name, one in wanted.items()
     }
     refused = {name: one.refused for name, one in carried.items() if one.refused}
     remarks += [said for one in carried.values() for said in one.limits]

@@ -96,7 +96,8 @@ def show(directory: Path) -> None:
     for where in journal.places(directory):
         records, _ = journal.read(where.samples)
         counts, manifest = counted(records), where.manifest()
-        done = f"{len(records)}/{manifest.get('expected', '?')}"
+        expected = manifest.get("expected")
+        done = f"{len(records)}/{'?' if expected is None else expected}"
         few = [str(counts.get(name, 0)) for name in ("failed", "truncated")]
         words = drive.state(where, live), done, *few, accuracy(records)
         table.add_row(where.leg, str(where.sample), *words)

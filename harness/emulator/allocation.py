@@ -192,6 +192,8 @@ def null(label: str) -> Pointer:
 
 FLAGS = (7 << 12) | (4 << 15)
 """Last word of a raw buffer's descriptor on gfx9 (32-bit float format, nothing else), as FlyDSL writes it."""
+PLAIN = 4 << 15
+"""The same without a kind of number, as aiter's opus writes it: only formatted accesses would ask for one."""
 
 
 def resource(pointer: Any, stride: Any, records: Any, flags: Any) -> Resource:
@@ -199,8 +201,8 @@ def resource(pointer: Any, stride: Any, records: Any, flags: Any) -> Resource:
 
     Nor are other flags: some bits change every address (swizzle, thread id), others what comes back.
     """
-    if isinstance(flags, Tensor) or flags != FLAGS:
-        raise UnsupportedOperation(f"buffer descriptor with flags {flags}, known are {FLAGS}")
+    if isinstance(flags, Tensor) or flags not in (FLAGS, PLAIN):
+        raise UnsupportedOperation(f"buffer descriptor with flags {flags}, known are {FLAGS} and {PLAIN}")
     if isinstance(stride, Tensor) or stride != 0:
         raise UnsupportedOperation("buffer descriptor with a stride")
     if not isinstance(pointer, Pointer):

@@ -33,15 +33,20 @@ def scaled_pair_to_fp4(old: Tensor, low: Tensor, high: Tensor, scale: Tensor, se
     return (old & keep) | (byte << (8 * select))
 
 
-EIGHT = {"fp8": torch.float8_e4m3fn, "bf8": torch.float8_e5m2}
-"""What the target's eight-bit formats are: OCP's, without (fp8) and with (bf8) infinities."""
+EIGHT = {
+    "fp8": torch.float8_e4m3fn,
+    "bf8": torch.float8_e5m2,
+    "fp8_fnuz": torch.float8_e4m3fnuz,
+    "bf8_fnuz": torch.float8_e5m2fnuz,
+}
+"""Eight-bit formats: OCP's, without (fp8) and with (bf8) infinities, and those with one NaN and one zero."""
 
 
 def pair_to_fp8(old: Tensor, low: Tensor, high: Tensor, select: int, name: str) -> Tensor:
     """``v_cvt_pk_fp8_f32``: half ``select`` of ``old`` becomes the codes of ``low`` and ``high``.
 
-    Nearest, ties to even; beyond the largest number NaN (fp8) or infinity (bf8), as the instruction does
-    while the mode's overflow bit is clear.
+    Nearest, ties to even; beyond the largest number NaN (infinity in bf8), as the instruction does while
+    the mode's overflow bit is clear. Nothing that is translated sets that bit.
     """
     low, high, old = torch.broadcast_tensors(low, high, old)
     codes = [_to_fp8(value, name) for value in (low, high)]
@@ -51,7 +56,7 @@ def pair_to_fp8(old: Tensor, low: Tensor, high: Tensor, select: int, name: str) 
 
 def _to_fp8(value: Tensor, name: str) -> Tensor:
     code = value.to(EIGHT[name]).view(torch.uint8).int()
-    if name == "bf8":
+    if name != "fp8":
         return code
     # torch saturates. 464 lies midway between 448 and what would be 480, and goes to the even code.
     beyond = (value.abs() > 464.0) | torch.isnan(value)

@@ -32,6 +32,7 @@ ORDER = (
     "gating",
     "pooling",
     "eightbit",
+    "rotating",
 )
 """Modules in the order of the path; any other comes after them, by name."""
 NEAR = 3

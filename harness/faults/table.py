@@ -35,10 +35,10 @@ def missed_by(one: Told) -> str:
 
 def text(told: Sequence[Told]) -> str:
     """Two lines a fault: what became of it on which case, and what lets it pass."""
-    lines = [f"{'fault':<27} {'stage':<12} {'outcome':<14} {'seconds':>7}  case"]
+    lines = [f"{'fault':<31} {'stage':<12} {'outcome':<14} {'seconds':>7}  case"]
     for one in told:
-        lines.append(f"{one.fault:<27} {one.stage:<12} {said(one):<14} {one.seconds:>7.2f}  {one.case}")
-        lines.append(f"{'':<27} let pass by  {missed_by(one)}")
+        lines.append(f"{one.fault:<31} {one.stage:<12} {said(one):<14} {one.seconds:>7.2f}  {one.case}")
+        lines.append(f"{'':<31} let pass by  {missed_by(one)}")
     return "\n".join(lines)
 
 
@@ -78,9 +78,9 @@ def described(fault: Fault) -> dict[str, str]:
 def lines() -> list[str]:
     """A paragraph a fault, for ``harness list faults``, then what no path can have."""
     rest = [
-        f"{one.report:<28}{'elsewhere':<12}{one.what}\n"
-        f"{'':<28}why     {one.why}\n"
-        f"{'':<28}shown   {', '.join(one.shown)}"
+        f"{one.report:<32}{'elsewhere':<12}{one.what}\n"
+        f"{'':<32}why     {one.why}\n"
+        f"{'':<32}shown   {', '.join(one.shown)}"
         for one in elsewhere.ALL
     ]
     return [*_faults(), *rest]
@@ -88,9 +88,9 @@ def lines() -> list[str]:
 
 def _faults() -> list[str]:
     return [
-        f"{fault.name:<28}{fault.stage:<12}{fault.wrong}\n"
-        f"{'':<28}seen    {fault.seen}\n"
-        f"{'':<28}case    {fault.case}\n"
-        f"{'':<28}missed  {fault.weak}"
+        f"{fault.name:<32}{fault.stage:<12}{fault.wrong}\n"
+        f"{'':<32}seen    {fault.seen}\n"
+        f"{'':<32}case    {fault.case}\n"
+        f"{'':<32}missed  {fault.weak}"
         for fault in catalogue.ALL
     ]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from harness.hip import reading
+from harness.hip.compilers import CannotCompile
 from harness.hip.launching import Launch, blocks, element
 
 SOURCE = "csrc/kernels/cache_kernels.cu"
@@ -17,6 +19,28 @@ VECTOR = 16
 THREADS = 8
 """Threads that share one quantisation block of `indexer_k_quant_and_cache` or one row of the gather."""
 WAVE = 64
+WRITER = "indexer_qk_rope_quant_and_cache_kernel"
+BLOCK_A_HEAD = ("scalar_t", "cache_t", "kv_dt", "HEAD_DIM", "ROPE_DIM")
+WAVE_A_BLOCK = (*BLOCK_A_HEAD, "FP4_OUT", "NARROW")
+TEMPLATES = (BLOCK_A_HEAD, WAVE_A_BLOCK)
+"""Template parameters of the fused writers that are known; the newer one has the FP4 mode."""
+NARROW_TOKENS = 256
+"""Tokens up to which the newer host takes the narrow instance (INDEXER_NARROW_MAX_TOKENS)."""
+VECTOR_BYTES = 16
+"""Bytes that a lane of the wide instance loads at once (INDEXER_VEC_BYTES_WIDE)."""
+
+
+def writer_template(source: str) -> tuple[str, ...]:
+    """Which of `TEMPLATES` the fused writer of a tree is; ``source``: the text of its `SOURCE`.
+
+    Raises `CannotCompile` for another one, by its parameters.
+    """
+    found = reading.template(source, WRITER)
+    if found not in TEMPLATES:
+        raise CannotCompile(
+            f"{WRITER} has template parameters {', '.join(found)}, which no launcher here knows"
+        )
+    return found
 
 
 def indexer_qk_rope_quant_and_cache(
@@ -38,14 +62,32 @@ def indexer_qk_rope_quant_and_cache(
     weights_scale: float,
     preshuffle: bool = False,
     is_neox: bool = True,
+    compute_all_q_rope: bool = False,
+    q_scale_out: Tensor | None = None,
+    kv_cache_scale: Tensor | None = None,
+    *,
+    template: tuple[str, ...] = BLOCK_A_HEAD,
 ) -> Launch:
-    """The fused writer in FP8 mode: grid (tokens, heads), block (head dim); head dim 128, RoPE 64.
+    """The fused writer; head dim 128, RoPE 64. FP4 mode where both scale tensors are given, else FP8.
 
-    Tokens are min(rows of k, slots). ``q`` [tokens, heads, 128], ``kv_cache`` [blocks, block size, stride]
-    in FP8 (E4M3FN). ``norm_weight`` and ``norm_bias`` are of the type that the kernel declares: fp32 since
-    aiter 4a1cc773f3, before that the type of q. ``epsilon`` and ``weights_scale`` arrive as fp32.
+    ``template`` is one of `TEMPLATES`. `BLOCK_A_HEAD`: grid (tokens, heads), block (head dim), FP8 only.
+    `WAVE_A_BLOCK`: grid (tokens, heads / heads of a wave), block (wave); a lane takes 2 values of up to 256
+    tokens (narrow), else 16 bytes (wide). Tokens are min(rows of k, slots). ``q`` [tokens, heads, 128];
+    ``kv_cache`` is [blocks, block size, stride] in FP8 (E4M3FN), [blocks, 1, 4, block size, 16] in FP4.
+    ``norm_weight`` and ``norm_bias`` are of the type that the kernel declares: fp32 since aiter
+    4a1cc773f3, before that the type of q. ``epsilon`` and ``weights_scale`` arrive as fp32. Raises
+    `CannotCompile` for what ``template`` has not: FP4 mode, queries of rows without a slot.
     """
-    tokens = min(k.shape[0], slot_mapping.shape[0])
+    tokens, heads = min(k.shape[0], slot_mapping.shape[0]), q.shape[1]
+    fp4 = q_scale_out is not None and kv_cache_scale is not None
+    chosen, grid, threads = f"{element(k, 'k')}, {FP8}, 128, 64", (tokens, heads, 1), k.shape[1]
+    if template == WAVE_A_BLOCK:
+        narrow = tokens <= NARROW_TOKENS
+        values = k.shape[1] // WAVE if narrow else VECTOR_BYTES // k.element_size()
+        chosen += f", {str(fp4).lower()}, {str(narrow).lower()}"
+        grid, threads = (tokens, blocks(heads, WAVE * values // k.shape[1]), 1), WAVE
+    elif fp4 or compute_all_q_rope:
+        raise CannotCompile(f"{WRITER} of this tree has no FP4 mode and skips rows without a slot")
     strides = {
         **{f"q_stride_{axis}": stride for axis, stride in zip("thd", q.stride(), strict=True)},
         **{f"q_out_stride_{axis}": stride for axis, stride in zip("thd", q_out.stride(), strict=True)},
@@ -60,9 +102,9 @@ def indexer_qk_rope_quant_and_cache(
     }
     return Launch(
         SOURCE,
-        f"aiter::indexer_qk_rope_quant_and_cache_kernel<{element(k, 'k')}, {FP8}, 128, 64>",
-        (tokens, q.shape[1], 1),
-        (k.shape[1], 1, 1),
+        f"aiter::{WRITER}<{chosen}>",
+        grid,
+        (threads, 1, 1),
         {
             "q": q,
             "q_out": q_out,
@@ -76,10 +118,12 @@ def indexer_qk_rope_quant_and_cache(
             "positions": positions,
             "cos_cache": cos_cache,
             "sin_cache": sin_cache,
+            "q_scale_out": q_scale_out,
+            "kv_cache_scale": kv_cache_scale,
             "num_tokens": tokens,
-            "n_heads": q.shape[1],
+            "n_heads": heads,
             "quant_block_size": quant_block_size,
-            "cache_block_size": kv_cache.shape[1],
+            "cache_block_size": kv_cache.shape[3 if fp4 else 1],
             "cache_stride": kv_cache.shape[2],
             **strides,
             "epsilon": epsilon,
@@ -87,6 +131,8 @@ def indexer_qk_rope_quant_and_cache(
             "use_ue8m0": scale_fmt == "ue8m0",
             "preshuffle": preshuffle,
             "is_neox": is_neox,
+            "max_position": cos_cache.shape[0],
+            "compute_all_q_rope": compute_all_q_rope,
         },
     )
 

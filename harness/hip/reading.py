@@ -85,6 +85,18 @@ def declarations(source: str, kernel: str) -> dict[str, str]:
     return types
 
 
+def template(source: str, kernel: str) -> tuple[str, ...]:
+    """Names of the template parameters of ``kernel``, out of the text that defines it.
+
+    Raises `CannotCompile` where the text has no such template.
+    """
+    code = re.sub(r"//[^\n]*|/\*.*?\*/", " ", source, flags=re.S)
+    match = re.search(rf"template\s*<([^;{{}}()]*)>\s*__global__[^;{{}}()]*\b{re.escape(kernel)}\s*\(", code)
+    if match is None:
+        raise CannotCompile(f"this tree has no kernel template {kernel}")
+    return tuple(re.split(r"[\s&*]", one.split("=")[0].strip())[-1] for one in _split(match[1]))
+
+
 def body(ir: str, symbol: str) -> str:
     """The text of function ``symbol`` in ``ir``, from its head to its closing brace."""
     start = next(match.start() for match in _DEFINITION.finditer(ir) if match["symbol"] == symbol)

@@ -7,7 +7,6 @@ and changes the scores, so unknown fields are refused and nothing is coerced.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
@@ -15,10 +14,11 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from harness.exits import InputError
-from harness.legs import wrong
+from harness.legs import toml, wrong
 from harness.legs.fields import Name, Section
 from harness.legs.leg import Leg
 from harness.legs.sections import Certify, Client, Task, Watch
+from harness.legs.shown import short
 
 Order = Literal["abba", "abab", "blocks"]
 """abba: each round turns the order round, so that drift of the machine is in no leg. abab: the same order
@@ -43,14 +43,21 @@ class Campaign(Section):
     @model_validator(mode="after")
     def _base_is_a_leg(self) -> Self:
         if self.base not in self.legs:
-            raise ValueError(f"base is {self.base!r}, allowed are {', '.join(self.legs)}")
+            raise ValueError(f"base is {short(self.base)}, allowed are {', '.join(self.legs)}")
         if self.legs[self.base].known_bad:
             raise ValueError(f"base is {self.base!r}, allowed is a leg that is not known_bad")
         return self
 
     def path(self, text: str) -> Path:
-        """A path of the file, which starts at the file's folder unless absolute."""
-        return Path(self.file).parent / Path(text).expanduser()
+        """A path of the file, which starts at the file's folder unless absolute.
+
+        The home of nobody (``~nobody``) stays as it is, as in a shell.
+        """
+        try:
+            path = Path(text).expanduser()
+        except RuntimeError:
+            path = Path(text)
+        return Path(self.file).parent / path
 
     @property
     def data(self) -> Path | None:
@@ -82,15 +89,7 @@ def load(file: Path, *, data: Path | None = None, limit: int | None = None) -> C
 
     Raises `InputError` with one sentence for each wrong field.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no UTF-8 text"
-        raise InputError(f"{file} cannot be read: {str(reason).lower()}") from None
-    try:
-        found = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise InputError(f"{file} is no TOML: {error}") from None
+    found = toml.read(file)
     changes = {"data": str(data.absolute()) if data else None, "limit": limit}
     given = {name: value for name, value in changes.items() if value is not None}
     if given and isinstance(found.setdefault("task", {}), dict):
@@ -114,7 +113,7 @@ def parse(found: dict[str, Any], file: str = "") -> Campaign:
 def _check_data(folder: Path) -> None:
     lacking = [name for name in ("train.jsonl", "test.jsonl") if not (folder / name).is_file()]
     if lacking:
-        raise InputError(f"task.data is {str(folder)!r}, which has no {' and no '.join(lacking)}")
+        raise InputError(f"task.data is {short(str(folder))}, which has no {' and no '.join(lacking)}")
 
 
 def sentences(error: ValidationError) -> Iterator[str]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from harness.legs.journal import Place
+from harness.legs.shown import short
 
 FREE = ("model_args", "server", "environment", "indexer")
 """Entries of an identity that may differ between legs: they are what is compared."""
@@ -19,7 +20,7 @@ OWN = ("model_args",)
 
 PROMPTS = "the prompts differ (their hashes do)"
 
-NEEDED = ("model_args", "prompts", "shots")
+NEEDED = ("fewshot_seed", "lm_eval", "model_args", "prompts", "shots", "stops", "task")
 """Entries that are not known where an identity lacks them, also where both do."""
 
 NONE = ("chat_template", "gen_kwargs", "indexer", "limit")
@@ -55,6 +56,24 @@ def unknown(where: Place) -> list[str]:
     """The names in `NEEDED` of what is not known of one sample."""
     entries = _entries(where, ())
     return [WORDS.get(name, name) for name in NEEDED if not _known(entries, name)]
+
+
+def versions(base: Iterable[Place], other: Iterable[Place]) -> str:
+    """What must be said of the servers' versions, which may differ; empty where all are known and one."""
+    mine, theirs = ({_version(place) for place in places} for places in (base, other))
+    if None in mine | theirs:
+        return "whether the servers are of one version is not known"
+    if mine != theirs or len(mine) > 1:
+        here, there = (" and ".join(sorted(map(short, found))) for found in (theirs, mine))
+        return f"the servers' versions differ ({here} against {there})"
+    return ""
+
+
+def _version(where: Place) -> str | None:
+    """What the server's version command printed; None where it has none, or nobody kept it."""
+    server = where.manifest()["identity"].get("server")
+    found = server.get("version") if isinstance(server, dict) else None
+    return None if found is None else str(found)
 
 
 def _entries(where: Place, free: Collection[str]) -> dict[str, Any]:

@@ -16,8 +16,24 @@ LOGIN = re.compile(r"(?<=://)([^/?#\s]*)@")
 """What stands between // and the last @ before the path."""
 
 HIDDEN = "***"
-HEADERS = ("header", "headers", "auth_token", "api_key", "authorization")
-"""Entries of lm-eval's model arguments that hold secrets."""
+
+ARGUMENT = re.compile(r"(?P<name>[\w.-]+)=(?P<value>[^,]*)")
+"""One of lm-eval's arguments in a text of them."""
+
+SECRETS = ("key", "token", "secret", "password", "auth")
+"""What the name of a value has in it that nobody else should read."""
+
+HEADERS = ("header", "headers")
+"""Arguments of lm-eval that hold such a value under a name of its own."""
+
+COUNTS = re.compile(r"tokens|tokeni[sz]\w*")
+"""What a name has that tells a number of tokens, or who makes them: two limits that are hidden look alike."""
+
+
+def secret(name: str) -> bool:
+    """Whether the value of ``name`` is to be hidden."""
+    known = COUNTS.sub("", name.lower())
+    return known in HEADERS or any(word in known for word in SECRETS)
 
 
 def split(address: str) -> tuple[str, str]:
@@ -27,19 +43,23 @@ def split(address: str) -> tuple[str, str]:
 
 
 def hidden(value: Any) -> Any:
-    """``value`` (JSON) with the logins in all its texts hidden, and entries of `HEADERS` too."""
+    """``value`` (JSON) with the logins in all its texts hidden, and what has a `secret` name.
+
+    A name is a table's, or stands before = in a text of arguments, whose values end at a comma.
+    """
     if isinstance(value, str):
-        names = "|".join(HEADERS)
-        shown = re.sub(rf"\b({names})=[^,\s]*", rf"\1={HIDDEN}", value, flags=re.IGNORECASE)
-        return LOGIN.sub(f"{HIDDEN}@", shown)
+        return LOGIN.sub(f"{HIDDEN}@", ARGUMENT.sub(_hidden_argument, value))
     if isinstance(value, list):
         return [hidden(one) for one in value]
     if isinstance(value, dict):
-        return {
-            name: HIDDEN if str(name).lower() in HEADERS and one else hidden(one)
-            for name, one in value.items()
-        }
+        return {name: HIDDEN if secret(str(name)) and one else hidden(one) for name, one in value.items()}
     return value
+
+
+def _hidden_argument(found: re.Match[str]) -> str:
+    """``found`` with its value hidden; of any other argument what its value has of them, an address say."""
+    name, value = found["name"], found["value"]
+    return f"{name}={HIDDEN if secret(name) else ARGUMENT.sub(_hidden_argument, value)}"
 
 
 def header(login: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from harness.exits import CannotRun, InputError
 from harness.legs import attempt, identity, journal, order
 from harness.legs.campaign import Campaign
+from harness.legs.shown import short
 from harness.record import store
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 LOCK = ".lock"
 CAMPAIGN = "campaign.json"
+CERTIFICATES = "certificates.json"
 
 
 class Display:
@@ -64,7 +66,7 @@ def plan(campaign: Campaign, directory: Path, legs: Sequence[str] = (), *, super
     """
     unknown = [leg for leg in legs if leg not in campaign.legs]
     if unknown:
-        raise InputError(f"--leg is {unknown[0]!r}, allowed are {', '.join(campaign.legs)}")
+        raise InputError(f"--leg is {short(unknown[0])}, allowed are {', '.join(campaign.legs)}")
     from harness.legs.evaluation import task
 
     wanted = [leg for leg in campaign.legs if not legs or leg in legs]
@@ -85,13 +87,13 @@ def check_folders(campaign: Campaign, legs: Sequence[str]) -> None:
     for leg in legs:
         folder = campaign.legs[leg].folder
         if folder is not None and not campaign.path(folder).is_dir():
-            raise InputError(f"legs.{leg}.folder is {folder!r}, allowed is a folder that exists")
+            raise InputError(f"legs.{leg}.folder is {short(folder)}, allowed is a folder that exists")
 
 
 def settings(prepared: Prepared) -> dict[str, Any]:
     """What the built task adds to an identity."""
     generation = prepared.generation
-    stops = generation.pop("until", None)
+    stops = generation.pop("until", None) or []  # null would be one that nobody knows
     filters = prepared.task.config.filter_list
     return {
         "stops": stops,
@@ -119,10 +121,18 @@ def guard(where: journal.Place, now: dict[str, Any], supersede: bool) -> None:
     )
 
 
+def check_files(directory: Path) -> None:
+    """Raises `InputError` where a folder lies in the place of a file that a run writes beside the legs."""
+    for name in (LOCK, CAMPAIGN, CERTIFICATES):
+        if (directory / name).is_dir():
+            raise InputError(f"{directory / name} is a folder, allowed is a file, or nothing")
+
+
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
     """Hold the folder. Raises `CannotRun` when another run does."""
     store.check_directory("--dir", directory)
+    check_files(directory)
     with open(directory / LOCK, "a", encoding="utf-8") as stream:
         try:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)

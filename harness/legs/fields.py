@@ -12,17 +12,18 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.legs import names
+from harness.legs.shown import short
 
 
 def _is_name(text: str) -> str:
     if not names.allowed(text):
-        raise ValueError(f"is {text!r}, allowed is {names.ALLOWED}")
+        raise ValueError(f"is {short(text)}, allowed is {names.ALLOWED}")
     return text
 
 
 def _has_no_nul(text: str) -> str:
     if "\0" in text:
-        raise ValueError(f"is {text!r}, allowed is a text without NUL")
+        raise ValueError(f"is {short(text)}, allowed is a text without NUL")
     return text
 
 

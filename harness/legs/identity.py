@@ -13,10 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.exits import CannotRun
+from harness.legs import credentials
 from harness.legs.campaign import Campaign
 from harness.record import provenance
-
-SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def of_leg(campaign: Campaign, leg: str, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,6 +32,8 @@ def of_leg(campaign: Campaign, leg: str, task: Mapping[str, Any]) -> dict[str, A
         "fewshot_seed": asked.fewshot_seed,
         "limit": asked.limit,
         "max_length": asked.max_length,
+        "strict": asked.strict,
+        "flexible": asked.flexible,
         "endpoint": "/v1/completions",
         "batch_size": 1,
         "chat_template": None,
@@ -91,6 +92,6 @@ def _value(identity: Mapping[str, Any], name: str) -> str:
 
 def _shown(name: str, value: str) -> str:
     """A variable's value; of one that looks like a secret only a digest."""
-    if any(word in name.upper() for word in SECRET):
+    if any(word in name.lower() for word in credentials.SECRETS):
         return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
     return value

@@ -21,6 +21,7 @@ import pandas as pd
 
 from harness.exits import InputError
 from harness.legs import names
+from harness.legs.shown import short
 from harness.record.store import write_atomically
 
 STATUSES = ("answered", "empty", "truncated", "stopped", "failed")
@@ -75,11 +76,13 @@ class Place:
 def place(directory: Path, leg: str, sample: int) -> Place:
     """Where sample ``sample`` of ``leg`` lies in ``directory``. Raises `InputError` on a bad name."""
     if not names.allowed(leg):
-        shown = leg if len(leg) <= names.LONGEST else leg[: names.LONGEST] + "..."
-        raise InputError(f"leg is {shown!r}, allowed is {names.ALLOWED}")
+        raise InputError(f"leg is {short(leg)}, allowed is {names.ALLOWED}")
     if (directory / leg).exists() and not (directory / leg).is_dir():
         raise InputError(f"leg is {leg!r}, allowed is a name that no file in {directory} has")
-    return Place(directory / leg / str(sample), leg, sample)
+    folder = directory / leg / str(sample)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file, allowed is the folder of a sample")
+    return Place(folder, leg, sample)
 
 
 def places(directory: Path) -> list[Place]:

@@ -14,6 +14,7 @@ from pydantic import Field, ModelWrapValidatorHandler, PrivateAttr, field_valida
 
 from harness.legs import credentials
 from harness.legs.fields import PATH, PATTERNS, Pattern, Section, Word
+from harness.legs.shown import short
 
 LogFrom = Literal["start", "now"]
 """Of a server that runs already, where its log begins to tell of it: at its start, where what it says of
@@ -77,7 +78,7 @@ class Leg(Section):
     def _has_names(cls, variables: dict[str, str]) -> dict[str, str]:
         for name in variables:
             if not name or "=" in name or "\0" in name:
-                raise ValueError(f"has {name!r}, allowed are names without = and NUL")
+                raise ValueError(f"has {short(name)}, allowed are names without = and NUL")
         return variables
 
     @field_validator("command", "version")
@@ -91,7 +92,7 @@ class Leg(Section):
     @classmethod
     def _has_one_group(cls, text: str | None) -> str | None:
         if text is not None and re.compile(text).groups != 1:
-            raise ValueError(f"is {text!r}, allowed is a regular expression with one group")
+            raise ValueError(f"is {short(text)}, allowed is a regular expression with one group")
         return text
 
     @field_validator("base_url")
@@ -104,5 +105,5 @@ class Leg(Section):
         except ValueError:
             known = False
         if not known:
-            raise ValueError(f"is {address!r}, allowed is an address like http://127.0.0.1:8000")
+            raise ValueError(f"is {short(address)}, allowed is an address like http://127.0.0.1:8000")
         return address.rstrip("/").removesuffix("/v1/completions").removesuffix("/v1")

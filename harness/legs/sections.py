@@ -13,6 +13,15 @@ from typing import Any, Self
 from pydantic import Field, field_validator, model_validator
 
 from harness.legs.fields import PATH, PATTERNS, SHARE, Pattern, Seconds, Section, Share, Word
+from harness.legs.shown import cut, short
+
+TAKEN = frozenset({
+    "prompt", "echo", "suffix", "truncate_prompt_tokens", "model", "stream", "n", "best_of", "seed",
+    "temperature", "do_sample", "stop", "until", "stop_sequences",
+    "max_tokens", "max_gen_toks", "max_new_tokens", "max_completion_tokens", "max_length",
+})  # fmt: skip
+"""Fields of a request that a campaign sets by a field of its own, under every name that lm-eval or a server
+knows them by, and those that make a reply something else than one continuation of the prompt."""
 
 
 class Task(Section):
@@ -44,15 +53,14 @@ class Task(Section):
             try:
                 json.dumps(value, allow_nan=False)
             except (TypeError, ValueError):
-                raise ValueError(f"has {name} {value!r}, allowed is what JSON can hold") from None
+                raise ValueError(f"has {cut(name)} {short(value)}, allowed is what JSON can hold") from None
         return fields
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.max_tokens >= self.max_length:
             raise ValueError(f"task.max_tokens is {self.max_tokens}, allowed is less than task.max_length")
-        own = {"prompt", "model", "max_tokens", "temperature", "stop", "seed", "n", "stream", "until"}
-        taken = sorted(own & set(self.generation))
+        taken = sorted(TAKEN & set(self.generation))
         if taken:
             raise ValueError(f"task.generation.{taken[0]} is given, allowed are fields that this file lacks")
         return self

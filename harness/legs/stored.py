@@ -11,34 +11,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from harness.exits import InputError
 from harness.legs import journal, probe
-from harness.legs.evaluation.replies import CUT
-
-
-def _whole(text: str) -> str:
-    """JSON can name halves of surrogate pairs, which no page can be written with."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise ValueError("it has half of a surrogate pair, allowed is a text") from None
-    return text
-
-
-Text = Annotated[str, AfterValidator(_whole)]
-Count = Annotated[int, Field(ge=0, le=10**15)]
-Tokens = Annotated[int, Field(ge=0, le=10**7)]
-Amount = Annotated[float, Field(allow_inf_nan=False)]
+from harness.legs.shown import short
+from harness.legs.stored_line import Amount, Count, Line, Stored, Text, context
 
 TORN = b'{"question":'
 """How every line begins, so also one that a kill tore."""
-
-SHOWN = 80
-"""Letters of a wrong value that are shown."""
 
 ALLOWED = {
     "int_type": "a whole number of 0 or more",
@@ -55,58 +38,11 @@ ALLOWED = {
 """What each kind of error of the checking library means is allowed."""
 
 
-class Stored(BaseModel):
-    """No coercion; what is not named here is not read."""
-
-    model_config = ConfigDict(strict=True, extra="ignore")
-
-
-class Line(Stored):
-    """One answer; see `harness.legs.journal.KEYS`."""
-
-    question: Count
-    prompt_hash: str | None
-    prompt_chars: Count | None
-    reply: Text | None
-    strict: Text | None
-    flexible: Text | None
-    strict_correct: bool | None
-    flexible_correct: bool | None
-    target: Text | None
-    status: Literal["answered", "empty", "truncated", "stopped", "failed"]
-    finish_reason: str | None
-    prompt_tokens: Tokens | None
-    completion_tokens: Tokens | None
-    latency: Amount | None
-    retries: Count | None
-    http_status: Count | None
-    error: Text | None
-    time: str | None
-    attempt: Count | None
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        had = self.status != "failed"
-        for name in ("strict_correct", "flexible_correct"):
-            if (getattr(self, name) is not None) != had:
-                allowed = "true or false" if had else "null"
-                raise ValueError(
-                    f"{name} is {getattr(self, name)!r}, allowed is {allowed}: it is {self.status}"
-                )
-        if self.status == "answered" and self.finish_reason in CUT:
-            raise ValueError(
-                f"status is 'answered', allowed is 'truncated': it ended by {self.finish_reason!r}"
-            )
-        if self.status == "answered" and not (self.reply or "").strip():
-            raise ValueError("status is 'answered', allowed is 'empty': the reply has no text")
-        return self
-
-
 class Segment(Stored):
     """A part of a log; see `harness.legs.logs.Segment`."""
 
     start: Count = Field(alias="from")
-    to: Count | None = None
+    to: Count | None
     mark: str | None = None
 
     @model_validator(mode="after")
@@ -119,8 +55,8 @@ class Segment(Stored):
 class Patterns(Stored):
     """Lines of a log that match; see `harness.legs.logs.looked`."""
 
-    required: dict[str, Count] = {}
-    forbidden: dict[str, Count] = {}
+    required: dict[str, Count] = Field(default_factory=dict)
+    forbidden: dict[str, Count] = Field(default_factory=dict)
     log: bool
 
 
@@ -130,20 +66,23 @@ class Crash(Stored):
     ended: Text
     compared: Text
     digest: Text
+    lines: list[Text] = Field(default_factory=list)
+    signature: list[Text] = Field(default_factory=list)
+    time: str | None = None
 
 
 class Manifest(Stored):
-    """What is known of a sample beside its answers."""
+    """What is known of a sample beside its answers; null is refused where the journal refuses it."""
 
     status: Literal["running", "finished", "crashed", "stopped"] = "running"
-    identity: dict[str, Any] = {}
+    identity: dict[str, Any] = Field(default_factory=dict)
     expected: Count | None = None
-    attempts: Count | None = None
+    attempts: Count = 0
     started: str | None = None
     finished: str | None = None
-    crashes: list[Crash] | None = None
-    log_segments: list[Segment] | None = None
-    patterns: Patterns | None = None
+    crashes: list[Crash] = Field(default_factory=list)
+    log_segments: list[Segment] = Field(default_factory=list)
+    patterns: Patterns = Patterns(log=False)
     acceptance: Amount | None = None
 
 
@@ -161,11 +100,17 @@ def check(directory: Path) -> None:
             continue
         if folder.name != str(int(folder.name)):
             raise InputError(f"{folder} is a sample's folder, allowed is the name {int(folder.name)}")
-        _check(file, Manifest, read(file))
-        if (folder / probe.PROBE).exists():
-            _check(folder / probe.PROBE, Replies, read(folder / probe.PROBE))
-        for number, line in _lines(folder / journal.SAMPLES):
-            _check(f"{folder / journal.SAMPLES} line {number}", Line, line)
+        check_sample(folder)
+
+
+def check_sample(folder: Path) -> None:
+    """`check` of one sample."""
+    manifest = read(folder / journal.MANIFEST)
+    _check(folder / journal.MANIFEST, Manifest, manifest)
+    if (folder / probe.PROBE).exists():
+        _check(folder / probe.PROBE, Replies, read(folder / probe.PROBE))
+    for number, line in _lines(folder / journal.SAMPLES):
+        _check(f"{folder / journal.SAMPLES} line {number}", Line, line, context(manifest))
 
 
 def read(file: Path) -> Any:
@@ -197,11 +142,19 @@ def _lines(file: Path) -> Iterator[tuple[int, Any]]:
                 raise InputError(f"{file} line {number} is no JSON, allowed is an answer's record") from None
 
 
-def _check(where: Path | str, kind: type[Stored], found: Any) -> None:
+def wrong(kind: type[Stored], found: Any, beside: dict[str, Any] | None = None) -> str:
+    """What is wrong with ``found``, one sentence; empty where it is a ``kind``."""
     try:
-        kind.model_validate(found)
+        kind.model_validate(found, context=beside)
     except ValidationError as error:
-        raise InputError(f"{where}: {_sentence(error)}") from None
+        return _sentence(error)
+    return ""
+
+
+def _check(where: Path | str, kind: type[Stored], found: Any, beside: dict[str, Any] | None = None) -> None:
+    said = wrong(kind, found, beside)
+    if said:
+        raise InputError(f"{where}: {said}")
 
 
 def _sentence(error: ValidationError) -> str:
@@ -213,9 +166,4 @@ def _sentence(error: ValidationError) -> str:
         return f"{name} is missing, allowed is {ALLOWED[told]}"
     told_more = {"literal_error": f"{more.get('expected')}", "less_than_equal": f"{more.get('le')} or less"}
     allowed = told_more.get(told) or ALLOWED[told]
-    return f"{name or 'it'} is {_short(first['input'])}, allowed is {allowed}"
-
-
-def _short(value: Any) -> str:
-    text = ascii(value)
-    return text if len(text) <= SHOWN else text[:SHOWN] + "..."
+    return f"{name or 'it'} is {short(first['input'])}, allowed is {allowed}"

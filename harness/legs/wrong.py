@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel, ValidationError
 
+from harness.legs.shown import cut, short
+
 Sections = Callable[[list[str]], type[BaseModel] | None]
 """The model of the table at a path of names; None where that is no table of fields."""
 
@@ -18,9 +20,9 @@ def sentences(error: ValidationError, section: Sections) -> Iterator[str]:
     """One sentence for each wrong field: its name, what it is, what is allowed."""
     for found in error.errors(include_url=False):
         words = [str(word) for word in found["loc"]]
-        name, kind = ".".join(words), found["type"]
+        name, kind = ".".join(map(cut, words)), found["type"]
         if words and words[-1] == "[key]":
-            yield f"{'.'.join(words[:-2])} has {words[-2]!r}, allowed is {_allowed(section, ['name'])}"
+            yield f"{'.'.join(words[:-2])} has {short(words[-2])}, allowed is {_allowed(section, ['name'])}"
             continue
         told = str(found["ctx"].get("error", "")) if "ctx" in found else ""
         if kind == "value_error":
@@ -30,7 +32,7 @@ def sentences(error: ValidationError, section: Sections) -> Iterator[str]:
         elif kind == "missing":
             yield f"{name} is missing, allowed is {_allowed(section, words)}"
         else:
-            yield f"{name} is {found['input']!r}, allowed is {_allowed(section, words)}"
+            yield f"{name} is {short(found['input'])}, allowed is {_allowed(section, words)}"
 
 
 def _fields(model: type[BaseModel] | None) -> list[str]:

@@ -10,18 +10,21 @@ from typing import Any
 from harness.legs import campaign, drive, journal
 from harness.legs.certify.certificate import Point
 from harness.legs.certify.certifying import certify
+from harness.legs.pool.answers import FILTERS
 
 IDENTITY: dict[str, Any] = {
-    "prompts": "p", "shots": 20, "model_args": {"model": "m", "base_url": "http://127.0.0.1:1"},
+    "task": "sums", "prompts": "p", "shots": 20, "fewshot_seed": 1234, "stops": ["Question:"],
+    "lm_eval": "0.4", "model_args": {"model": "m", "base_url": "http://127.0.0.1:1"},
     "server": {"command": ["serve"], "version": "1"}, "environment": {}, "indexer": "fp4",
 }  # fmt: skip
 
 
 def record(question: int, **changes: Any) -> dict[str, Any]:
-    """A whole, right answer to a prompt of 3000 tokens."""
+    """A whole answer to a prompt of 3000 tokens: 1, which is right, or 2 where ``changes`` call it wrong."""
+    said = {which: "2" if changes.get(f"{which}_correct") is False else "1" for which in FILTERS}
     known = {
         "question": question, "prompt_hash": f"hash {question}", "prompt_chars": 9000,
-        "reply": f"It is {question}.", "strict": "1", "flexible": "1", "strict_correct": True,
+        "reply": f"It is {question}.", **said, "strict_correct": True,
         "flexible_correct": True, "target": "1", "status": "answered", "finish_reason": "stop",
         "prompt_tokens": 3000, "completion_tokens": 100, "retries": 0, "http_status": 200, "attempt": 1,
     }  # fmt: skip

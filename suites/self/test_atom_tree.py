@@ -426,7 +426,8 @@ def test_the_path_answers_its_own_and_passes_on_the_rest(
     monkeypatch.setitem(sys.modules, "atom_test_part", part)
     monkeypatch.setattr(AtomPath, "parts", ("atom_test_part",))
     path = AtomPath(plant(tmp_path), Under())
-    assert path.run(Other(1)) == Outcome(22, facts={"subject": "atom score", "executor": "interpreted"})
+    facts = {"subject": "atom score", "executor": "interpreted", "source": OPS}
+    assert path.run(Other(1)) == Outcome(22, facts=facts)
     passed = path.run(Ask(5))
     assert passed.value == 5
     assert passed.facts == {"subject": "under", "executor": "emulated", "launches": 1}

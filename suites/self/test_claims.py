@@ -77,6 +77,9 @@ def test_standard_errors_are_those_of_the_definition() -> None:
     )
     assert error_fits(printed("0.0048"), 1277, 1319)
     assert not error_fits(printed("0.0060"), 1277, 1319)
+    assert 0.0046 < standard_errors(1280, 1319)[1] < 0.0047  # cut off instead of rounded: one unit is granted
+    assert error_fits(printed("0.0046"), 1280, 1319)
+    assert not error_fits(printed("0.0045"), 1280, 1319)
     assert math.isnan(standard_errors(1, 1)[1])
     assert sigmas((1278, 1319), (1272, 1319)) == pytest.approx(0.6506, abs=5e-5)
     assert math.isnan(sigmas((5, 5), (5, 5)))
@@ -142,8 +145,14 @@ def test_a_file_that_cannot_be_read_is_one_sentence(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        ('prompt_tokens = { min = "a" }', "leg one has prompt_tokens.min 'a', allowed is a whole number"),
-        ("prompt_tokens = { min = -1 }", "leg one has prompt_tokens.min -1, allowed is a whole number"),
+        ('prompt_tokens = { min = "a" }', "leg one has prompt_tokens.min 'a', allowed are whole numbers of"),
+        ("prompt_tokens = { min = -1 }", "leg one has prompt_tokens.min -1, allowed are whole numbers of"),
+        ("prompt_tokens = { mean = 9 }", "leg one has prompt_tokens.mean 9, allowed are whole numbers of 0 or"
+         " more as min, p50 and max"),
+        ("prompt_tokens = { max = 8, min = 9 }",
+         "leg one has prompt_tokens [9, 8], allowed are min <= p50 <= max"),
+        ("k_strict = 9", "leg one has k_strict and lacks field strict, which it is about"),
+        ('strict_error = "0.01"', "leg one has strict_error and lacks field strict, which it is about"),
         ("prompts = 0", "leg one has prompts 0, allowed are 1 to 1000000"),
         ("shots = -1", "leg one has shots -1, allowed are 0 to 1000000"),
         ("k_flexible = 100\n" + FIGURE.format("sigmas", 'first = "one", second = "one", filter = "flexible"'),
@@ -157,7 +166,7 @@ def test_a_file_that_cannot_be_read_is_one_sentence(
         (FIGURE.format("byte-ratio", "rows = 64, dim = true"), "figure f has from.dim True, allowed are"),
         (FIGURE.format("points", 'first = 1, second = "one", filter = "flexible"'),
          "figure f has from.first 1, allowed is a name"),
-        ("x = " + "[" * 9999, "is no TOML"),
+        ("x = " + "[" * 9999, "reported.toml is no TOML: it is nested too deeply"),
     ],
 )  # fmt: skip
 def test_numbers_that_no_rule_can_take_are_one_sentence(
@@ -199,48 +208,20 @@ def test_results_of_lm_eval_are_audited_at_full_precision(tmp_path: Path) -> Non
     """1277/1319 at ten digits holds; a figure somebody typed in does not."""
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "results_2026.json").write_text(json.dumps(RESULTS), encoding="utf-8")
-    strict, flexible = sources.read(tmp_path)
+    (strict, flexible), unread = sources.read(tmp_path)
+    assert not unread
     assert (strict.which, strict.n) == ("strict-match", 1319)
     assert list(counts(strict.score.figure, 1319)) == [1277]
     assert [one.verdict for one in audit.proportion("x", strict.which, strict.score, 1319)] == [HOLDS, HOLDS]
     assert [one.verdict for one in audit.proportion("x", flexible.which, flexible.score, 1319)] == [FAILS]
 
 
-TABLE = """
-| leg | n | flexible | strict |
-|---|---|---|---|
-| FP4 | 1,319 | 0.9704 +/- 0.0047 | 96.82% |
-| FP8 | 1323 | 0.9682 ± 0.0048 | 0.5 |
-
-| leg | accuracy |
-|---|---|
-| other | 0.9682 |
-"""
-
-
-def test_tables_are_read_with_their_n(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Figures of a Markdown table, over the n of its row; withdrawn ones and impossible ones are told."""
-    file = tmp_path / "table.md"
-    file.write_text(TABLE, encoding="utf-8")
-    cited = sources.read(file)
-    assert [(one.score.figure.text, one.n) for one in cited] == [
-        ("0.9704", 1319), ("96.82%", 1319), ("0.9682", 1323), ("0.9682", None),
-    ]  # fmt: skip
-    assert cited[0].score.error == printed("0.0047")
-    assert cli.main(["claims", "audit", str(file), "--json", str(tmp_path / "out.json")]) == exits.DIFFER
-    said = capsys.readouterr().out
-    assert "0.9704 is a withdrawn figure" in said
-    assert "give --n" in said
-    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["remarks"]
-    assert {one["verdict"] for one in found} == {HOLDS, FAILS, UNCLEAR}
-    file.write_text("| n | score |\n|---|---|\n| 1319 | 0.9682 |\n", encoding="utf-8")
-    assert cli.main(["claims", "audit", str(file)]) == exits.AGREE
-
-
-def test_a_figure_of_a_withdrawn_leg_that_others_share_is_not_accused() -> None:
-    """Only a figure that is a withdrawn leg's alone is called withdrawn."""
-    told = reported.load()
-    assert [one.claim for one in audit.withdrawn(told, [("a", "0.9704"), ("b", "0.9682")])] == ["a"]
+def test_the_n_that_is_given_is_that_of_results_that_tell_none(tmp_path: Path) -> None:
+    """Only then: what the file says of its samples comes first."""
+    file = tmp_path / "results_1.json"
+    for told, n in ((RESULTS["n-samples"], 1319), ({}, 50), ({"gsm8k": {"effective": None}}, 50)):
+        file.write_text(json.dumps({**RESULTS, "n-samples": told}), encoding="utf-8")
+        assert {one.n for one in sources.read(file, 50)[0]} == {n}
 
 
 @pytest.mark.parametrize(
@@ -249,6 +230,7 @@ def test_a_figure_of_a_withdrawn_leg_that_others_share_is_not_accused() -> None:
         (["absent.md"], "does not exist; give lm-eval results or a Markdown file"),
         (["file.csv"], "is of no known kind"),
         (["empty.md"], "holds no proportion"),
+        (["table.md"], "holds no proportion that can be read: table.md:3: 0.97 in column 'margin', not read"),
         (["broken.json"], "is no lm-eval results file"),
         (["folder"], "holds no results*.json with gsm8k scores"),
         (["--n", "0"], "--n is 0, allowed are 1 to 1000000"),
@@ -264,7 +246,10 @@ def test_bad_input_is_one_sentence(
 ) -> None:
     """Exit code 2 and one line."""
     monkeypatch.chdir(tmp_path)
-    for name, text in (("file.csv", "1"), ("empty.md", "nothing"), ("broken.json", "[1]")):
+    table = "| margin |\n|---|\n| 0.97 |"
+    for name, text in (
+        ("file.csv", "1"), ("empty.md", "nothing"), ("table.md", table), ("broken.json", "[1]"),
+    ):  # fmt: skip
         (tmp_path / name).write_text(text, encoding="utf-8")
     (tmp_path / "folder").mkdir()
     assert cli.main(["claims", "audit", *arguments]) == exits.USAGE
@@ -293,17 +278,16 @@ def test_figures_that_are_none_are_refused(old: str, new: str, sentence: str, tm
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("n.md", "| n | s |\n|---|---|\n| 1,000,001 | 0.9682 |\n",
-         "n.md line 3 has n 1000001, allowed are 1 to 1000000"),
-        ("n.md", "| n | s |\n|---|---|\n| 0 | 0.9682 |\n", "n.md line 3 has n 0, allowed are 1 to 1000000"),
-        ("d.md", "| n | s |\n|---|---|\n| 9 | 0.\u0669\u0666 |\n", "holds no proportion"),
-        ("d.md", "| n | change |\n|---|---|\n| 9 | -0.45 |\n", "holds no proportion"),
         ("r.json", '{"results": {"gsm8k": 5}}', "has results of gsm8k that is no table"),
         ("r.json", '{"results": {"gsm8k": {}}, "n-samples": {"gsm8k": 5}}',
          "has n-samples of gsm8k that is no table"),
         ("r.json", '{"results": {"g": {"exact_match,a": 1' + "0" * 400 + "}}}",
          "whole score of g that is not 0 or 1"),
         ("r.json", "[" * 100000, "is no lm-eval results file"),
+        ("r.json", '{"results": {"\\ud800": {"exact_match,a": 1}}}', "has half of a surrogate pair"),
+        ("r.json", '{"results": {"g": {"exact_match,\\ud800": 1}}}', "has half of a surrogate pair"),
+        ("r.json", '{"results": {"g": {"exact_match,a": 1}}, "n-samples": {"g": {"effective": "9"}}}',
+         "has n-samples '9' for g, allowed are 1 to 1000000"),
     ],
 )  # fmt: skip
 def test_odd_files_are_refused_in_one_sentence(name: str, text: str, sentence: str, tmp_path: Path) -> None:
@@ -314,11 +298,22 @@ def test_odd_files_are_refused_in_one_sentence(name: str, text: str, sentence: s
     assert sentence in str(told.value)
 
 
-def test_odd_figures_are_still_read(tmp_path: Path) -> None:
-    """A whole score of an lm-eval file is a figure; a superscript n is none, so nobody says over how many."""
+def test_a_whole_score_of_lm_eval_is_a_figure(tmp_path: Path) -> None:
+    """So is its error."""
     file = tmp_path / "results_1.json"
-    file.write_text('{"results": {"gsm8k": {"exact_match,strict-match": 1}}}', encoding="utf-8")
-    assert [one.score.figure.value for one in sources.read(file)] == [1]
-    table = tmp_path / "n.md"
-    table.write_text("| n | s |\n|---|---|\n| \u00b2 | 0.9682 |\n", encoding="utf-8")
-    assert [one.n for one in sources.read(table)] == [None]
+    scores = {"exact_match,strict-match": 1, "exact_match_stderr,strict-match": 0}
+    file.write_text(json.dumps({"results": {"gsm8k": scores}}), encoding="utf-8")
+    (one,), _ = sources.read(file)
+    assert one.score.figure.value == 1
+    assert one.score.error == printed("0.0000000000")
+
+
+def test_a_prompt_as_long_as_index_topk_selects_nothing(tmp_path: Path) -> None:
+    """Longer is what exercises the indexer."""
+    for tokens, verdict in ((2048, FAILS), (2049, HOLDS)):
+        found = remarks(LEG + f"prompt_tokens = {{ min = {tokens} }}\n", tmp_path)
+        assert verdicts(found, "exercised") == [verdict]
+    found = remarks(LEG + "prompt_tokens = { max = 2048 }\n", tmp_path)
+    assert [one.text for one in found if one.check == "exercised"] == [
+        "prompts stay within 2048 tokens: does not exercise the sparse indexer"
+    ]

@@ -17,6 +17,7 @@ from harness.case.cases import parse
 from harness.checks.fp8 import paged as fp8_paged
 from harness.checks.fp8 import stages as fp8_stages
 from harness.checks.fp8 import tokens as fp8_tokens
+from harness.hip import cache_subjects
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import Status
 from harness.paths import registry
@@ -230,6 +231,7 @@ def test_norm_parameters_go_in_the_type_that_the_kernel_declares(
     request, launched = fp8_tokens.build(parse(TOKENS_CASE)), []
     names = {"norm_weight": declared, "norm_bias": declared}
     monkeypatch.setattr(hip, "declared", lambda path, launch: names)
+    monkeypatch.setattr(hip, "writer_template", lambda path: cache_subjects.BLOCK_A_HEAD)
     monkeypatch.setattr(hip, "answered", lambda path, launch, *rest: launched.append(launch))
     eightbit.write_tokens(SimpleNamespace(), request)  # type: ignore[arg-type]
     for name in names:

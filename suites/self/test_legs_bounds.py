@@ -38,6 +38,18 @@ def test_of_whole_losses_it_is_the_exact_binomial_test(lost: int, count: int, ra
     assert bounded.limits(-values, (0, 1), LEVEL) == pytest.approx((exact.low, exact.high), abs=1e-9)
 
 
+@pytest.mark.parametrize("count", [1, 5, 40])
+def test_of_one_value_it_is_a_beta_law(count: int) -> None:
+    """Thirds, and one more at the bound: their share of the weights has a Beta(count, 1) law. Two spellings
+    of a third are one value, and a third stays one to all its digits."""
+    third = np.full(count, 1 - 2 / 3)
+    third[0] = 1 / 3
+    for mean in (-0.5, 0.0, 0.2):
+        found = bounded.at_most(third, -1, mean)
+        assert found == pytest.approx(((mean + 1) / (4 / 3)) ** count, rel=1e-9)
+    assert len(bounded._counted(np.array([1 - 2 / 3, 1 / 3]), -1)[0]) == 2
+
+
 @pytest.mark.parametrize("mean", [-0.3, -0.1, -0.02, 0.0, 0.08])
 def test_it_is_the_chance_of_a_randomly_weighted_mean(mean: float) -> None:
     """Of thirds and halves, 50,000 draws of weights; both sides mirror each other."""

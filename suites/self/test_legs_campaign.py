@@ -15,7 +15,7 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import InputError
-from harness.legs import campaign, credentials, example
+from harness.legs import campaign, credentials, drive, example
 
 GOOD: dict[str, Any] = {
     "name": "x",
@@ -52,6 +52,12 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("task.shot", 20, "task.shot is unknown, allowed are name, shots"),
         ("task.max_tokens", 9000, "task.max_tokens is 9000, allowed is less than task.max_length"),
         ("task.generation", {"stop": "x"}, "task.generation.stop is given"),
+        ("task.generation", {"max_gen_toks": 5}, "task.generation.max_gen_toks is given"),
+        ("task.generation", {"top_k": 1, "echo": True}, "task.generation.echo is given"),
+        ("task.generation", {"do_sample": True}, "task.generation.do_sample is given"),
+        ("task.generation", {"max_length": 9}, "task.generation.max_length is given"),
+        ("task.generation", {"max_new_tokens": 9}, "task.generation.max_new_tokens is given"),
+        ("task.data", "~nobody-of-that-name/x", "task.data is '~nobody-of-that-name/x', which has no train"),
         ("task.temperature", float("nan"), "task.temperature is nan, allowed is a number"),
         ("task.data", "/nowhere", "task.data is '/nowhere', which has no train.jsonl"),
         ("client.concurrency", True, "client.concurrency is True, allowed is 1 to 4096"),
@@ -75,7 +81,6 @@ def changed(name: str, value: object) -> dict[str, Any]:
         ("task.generation", {"on": date(2026, 1, 1)}, "task.generation has on datetime.date(2026, 1, 1)"),
         ("task.generation", {"x": [math.nan]}, "task.generation has x [nan], allowed is what JSON can hold"),
         ("name", "a\n", "name is 'a\\n', allowed is a name of letters"),
-        ("name", "a" * 101, "name is 'aaa"),
         ("legs", {"r.json": GOOD["legs"]["a"]}, "legs has 'r.json', allowed is a name of letters"),
         ("legs.a.command", [], "legs.a.command is empty, allowed is a list of words"),
         ("legs.a.command", "python x", "legs.a.command is 'python x', allowed is a list of words"),
@@ -89,6 +94,34 @@ def test_a_wrong_field_is_one_sentence(name: str, value: object, sentence: str) 
         campaign.parse(changed(name, value))
     assert str(refused.value).startswith(sentence)
     assert "\n" not in str(refused.value)
+
+
+def test_a_wrong_value_is_not_told_to_its_end() -> None:
+    """Its first letters name it; what is allowed stands behind them, where it is read."""
+    for name, value, sentence in (
+        ("name", "a" * 10_000, f"name is '{'a' * 79}..., allowed is a name of letters"),
+        ("base", "b" * 10_000, f"base is '{'b' * 79}..., allowed are a"),
+        ("x" * 10_000, 1, f"{'x' * 80}... is unknown, allowed are name, base"),
+        ("legs", {"a" * 10_000: GOOD["legs"]["a"]}, f"legs has '{'a' * 79}..., allowed is a name of letters"),
+        ("legs.a.base_url", "h" * 10_000, f"legs.a.base_url is '{'h' * 79}..., allowed is an address"),
+        ("legs.a.acceptance", "x" * 10_000, f"legs.a.acceptance is '{'x' * 79}..., allowed is a regular"),
+        ("task.shots", "9" * 10_000, f"task.shots is '{'9' * 79}..., allowed is a whole number"),
+        ("repeats", [[1] * 10_000], f"repeats is {str([[1] * 99])[:80]}..., allowed is 1 to 1000"),
+        ("repeats", 16**5000, "repeats is a number of thousands of digits, allowed is 1 to 1000"),
+    ):
+        with pytest.raises(InputError) as refused:
+            campaign.parse(changed(name, value))
+        assert str(refused.value).startswith(sentence)
+        assert len(str(refused.value)) < 400
+
+
+def test_a_folder_of_nobodys_home_is_none(tmp_path: Path) -> None:
+    """As in a shell: its name stands for itself, and no log or folder lies there."""
+    found = campaign.parse(changed("legs.a.folder", "~nobody-of-that-name/x"), str(tmp_path / "c.toml"))
+    assert found.path("~nobody-of-that-name/x") == tmp_path / "~nobody-of-that-name" / "x"
+    assert found.path("~/x") == Path.home() / "x"
+    with pytest.raises(InputError, match=r"legs\.a\.folder is '~nobody-of-that-name/x', allowed is a folder"):
+        drive.check_folders(found, ["a"])
 
 
 def test_every_wrong_field_is_told_at_once() -> None:
@@ -180,6 +213,8 @@ def test_a_file_that_is_no_campaign_is_told(tmp_path: Path, capsys: pytest.Captu
         ("x = ", "is no TOML"),
         ("x = " + "[" * 9999, "is no TOML"),
         ("x = 1", "x is unknown"),
+        (f"repeats = {'1' * 5000}", "is no TOML"),
+        (f"repeats = 0x{'f' * 5000}", "is no TOML: repeats has more than 64 bits"),
     ):
         if text is not None:
             file.write_text(text, encoding="utf-8")

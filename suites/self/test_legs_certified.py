@@ -123,11 +123,11 @@ def test_a_run_ends_with_the_certificate(tmp_path: Path, capsys: pytest.CaptureF
         file = campaign_file(tmp_path, {"a": {"base_url": good.url}, "b": {"base_url": bad.url}})
         code, out = run(tmp_path, file, capsys)
         assert code == exits.UNPROVEN
-        assert "exit 4: 1 of 2 legs are not certified: b (not measured)" in out
+        assert "exit 4: 1 of 2 legs is not certified: b (not measured)" in out
         assert "6 of 6 replies of sample 1 are truncated (100.00 %, allowed 0.00 %)" in " ".join(out.split())
         code, out = run(tmp_path, file, capsys, "--leg", "a")
         assert code == exits.AGREE
-        assert "exit 0: all 1 legs are certified" in out
+        assert "exit 0: 1 leg is certified\n" in out
     written = json.loads((tmp_path / "out" / "certificates.json").read_text(encoding="utf-8"))
     assert {one["leg"]: one["word"] for one in written["certificates"]} == {
         "a": "certified", "b": "not measured",
@@ -158,7 +158,7 @@ def test_the_servers_log_says_the_path(tmp_path: Path, capsys: pytest.CaptureFix
     said = " ".join(out.split())
     assert "1 of 1 required patterns are in the log, 0 of 1 forbidden ones are (1 sample)" in said
     assert "forbidden '(?i)falling back' is in 1 line of the log of sample 1" in said
-    assert "exit 4: 1 of 2 legs are not certified: b (not measured)" in said
+    assert "exit 4: 1 of 2 legs is not certified: b (not measured)" in said
 
 
 def test_a_server_that_dies_at_request_36_of_1319_is_no_score(

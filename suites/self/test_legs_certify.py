@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.legs import logs
+from harness.exits import InputError
+from harness.legs import journal, logs
 from harness.legs.certify import certifying
 from harness.legs.certify.certificate import Certificate, Verdict
 from suites.self.legs_folders import asks, failed, point, record, sample
 
 HOLDS, FAILS, UNKNOWN, NOT_ASKED = Verdict.HOLDS, Verdict.FAILS, Verdict.UNKNOWN, Verdict.NOT_ASKED
 SHORT = "does not exercise the sparse indexer: "
+NOTHING = {"strict": "[invalid]", "flexible": "[invalid]", "strict_correct": False, "flexible_correct": False}
+"""What is found in a reply without an answer."""
 
 
 def test_a_good_leg_has_every_point_in_one_order(tmp_path: Path) -> None:
@@ -43,6 +47,9 @@ def test_a_point_that_fails_outranks_one_that_nobody_can_tell(tmp_path: Path) ->
         "",
         ["prompts"],
     )
+    assert not only.certified
+    assert only.to_record()["certified"] is False
+    assert certifying.uncertified({"a": only}) == ["a"]
 
 
 # prompts
@@ -201,6 +208,20 @@ def test_a_pattern_asked_later_is_counted_in_the_log_as_it_is(tmp_path: Path) ->
     assert point(tmp_path, "path").verdict is FAILS
 
 
+@pytest.mark.parametrize("kind", ["required", "forbidden"])
+def test_each_kind_that_was_not_counted_is_counted_anew(kind: str, tmp_path: Path) -> None:
+    """The other kind's counts are there, and tell nothing of this one."""
+    where = sample(tmp_path, **patterns({"fp4": 1}, {"fall": 0}))
+    log = where.folder / "server.log"
+    log.write_text("uses fp4\nslow\n", encoding="utf-8")
+    where.update(log_segments=[{"from": 0, "to": log.stat().st_size, "mark": None}])
+    certify: dict[str, Any] = {"required": ["fp4"], "forbidden": ["fall"], kind: ["slow"]}
+    asks(tmp_path, **certify)
+    found = point(tmp_path, "path")
+    assert found.verdict is (HOLDS if kind == "required" else FAILS)
+    assert found.figures["samples"][1][kind] == {"slow": 1}
+
+
 @pytest.mark.parametrize(
     ("written", "verdict"), [(b"", UNKNOWN), (b"uses fp4\n", HOLDS), (b"uses fp4\nfalls back\n", FAILS)]
 )
@@ -262,6 +283,55 @@ def test_a_sample_that_is_not_whole_is_no_measurement(
     assert not certifying.certify(tmp_path)["a"].certified
 
 
+@pytest.mark.parametrize(
+    ("own", "campaign", "verdict", "said"),
+    [
+        ({}, 6, FAILS, "sample 1 has 4 of 6 questions"),
+        ({"expected": None}, 6, FAILS, "sample 1 has 4 of 6 questions"),
+        ({"expected": 0}, 6, FAILS, "sample 1 has 4 of 0 questions"),
+        ({}, 4, HOLDS, "4 of 4 answered, 0 empty, 0 truncated, 0 stopped, 0 failed (1 sample)"),
+        ({}, None, UNKNOWN, "4 of 4 answered, 0 empty, 0 truncated, 0 stopped, 0 failed (1 sample); "
+         "how many questions sample 1 was to have is not known"),
+    ],
+)  # fmt: skip
+def test_a_journal_that_was_cut_at_a_line_is_not_whole(
+    own: dict[str, Any], campaign: int | None, verdict: Verdict, said: str, tmp_path: Path
+) -> None:
+    """Its manifest does not say how many questions there were: the campaign does, else nobody can tell."""
+    asks(tmp_path)
+    where = sample(tmp_path)
+    content = {name: value for name, value in where.manifest().items() if name != "expected"}
+    (where.folder / journal.MANIFEST).write_text(json.dumps({**content, **own}), encoding="utf-8")
+    file = tmp_path / "campaign.json"
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**told, "expected": campaign}), encoding="utf-8")
+    found = point(tmp_path, "answers")
+    assert (found.verdict, found.said) == (verdict, said)
+    assert certifying.certify(tmp_path)["a"].certified == (verdict is HOLDS)
+
+
+def test_a_leg_that_no_campaign_drove_has_its_own_number_of_questions(tmp_path: Path) -> None:
+    """Another run's, taken into the folder: the campaign does not say how many questions that had."""
+    asks(tmp_path)
+    file = tmp_path / "campaign.json"
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), "expected": 4}), "utf-8")
+    sample(tmp_path)
+    sample(tmp_path, "past", expected=None)
+    assert point(tmp_path, "answers", "past").verdict is UNKNOWN
+
+
+@pytest.mark.parametrize("expected", ["6", True, -1, 6.0])
+def test_a_campaign_of_no_number_of_questions_is_refused(expected: object, tmp_path: Path) -> None:
+    """It would be that of every sample that does not say by itself."""
+    asks(tmp_path)
+    sample(tmp_path)
+    file = tmp_path / "campaign.json"
+    told = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps({**told, "expected": expected}), encoding="utf-8")
+    with pytest.raises(InputError, match=r"campaign\.json: expected is .*, allowed is a whole number of 0"):
+        certifying.certify(tmp_path)
+
+
 def test_one_bad_sample_of_three_is_named(tmp_path: Path) -> None:
     """Not averaged with the good ones."""
     for number in (1, 2, 3):
@@ -281,7 +351,7 @@ def test_how_a_reply_ended_must_be_known(tmp_path: Path) -> None:
 
 def test_a_reply_without_an_answer_and_without_a_finish_reason_may_be_cut(tmp_path: Path) -> None:
     """Its tokens were counted, and nothing says that they were not all that were allowed."""
-    nothing = {"strict": "[invalid]", "flexible": "[invalid]", "finish_reason": None}
+    nothing = {**NOTHING, "finish_reason": None}
     sample(tmp_path, records=[record(0, **nothing), record(1)])
     found = point(tmp_path, "answers")
     assert (found.verdict, found.figures["untold"]) == (UNKNOWN, 1)
@@ -289,7 +359,7 @@ def test_a_reply_without_an_answer_and_without_a_finish_reason_may_be_cut(tmp_pa
 
 def test_a_stopped_reply_without_a_finish_reason_may_be_cut(tmp_path: Path) -> None:
     """Also where the campaign lets every reply stop before an answer."""
-    nothing = {"strict": "[invalid]", "flexible": "[invalid]", "status": "stopped"}
+    nothing = {**NOTHING, "status": "stopped"}
     asks(tmp_path, stopped=1.0)
     sample(tmp_path, "a", records=[record(0, **nothing, finish_reason=None)])
     sample(tmp_path, "b", records=[record(0, **nothing)])

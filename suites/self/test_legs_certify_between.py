@@ -102,6 +102,14 @@ def test_legs_with_other_questions_are_not_compared(tmp_path: Path) -> None:
         ({"model_args": {"base_url": "x"}}, {}, UNKNOWN, "cannot be compared with a: model is not known"),
         ({"prompts": None}, {"prompts": None}, UNKNOWN, "cannot be compared with a: prompts is not known"),
         ({"seed": 1}, {}, UNKNOWN, "cannot be compared with a: seed is not known"),
+        *(
+            ({name: None}, {name: None}, UNKNOWN, f"cannot be compared with a: {name} is not known")
+            for name in ("stops", "fewshot_seed", "lm_eval", "task", "seed", "max_length", "filters")
+        ),
+        *(
+            ({name: None}, {name: None}, HOLDS, "prompts and settings are those of a (1 sample)")
+            for name in ("chat_template", "gen_kwargs")
+        ),
         ({"limit": None}, {"limit": 50}, FAILS, "cannot be compared with a: limit 50 against None"),
         ({"limit": None}, {"limit": None}, HOLDS, "prompts and settings are those of a (1 sample)"),
         ({"limit": 50}, {}, UNKNOWN, "cannot be compared with a: limit is not known"),
@@ -120,6 +128,65 @@ def test_what_is_not_known_is_not_the_same(
     assert (found.verdict, found.said) == (verdict, said)
 
 
+@pytest.mark.parametrize(
+    "name", ["fewshot_seed", "lm_eval", "model_args", "prompts", "shots", "stops", "task"]
+)
+def test_what_nobody_wrote_down_of_either_is_not_the_same(name: str, tmp_path: Path) -> None:
+    """An entry that both lack is in neither, and would be passed over."""
+    asks(tmp_path, {"a": {}, "b": {}})
+    for leg in "ab":
+        sample(tmp_path, leg, identity={key: one for key, one in IDENTITY.items() if key != name})
+    found = point(tmp_path, "settings", "b")
+    assert found.verdict is UNKNOWN
+    assert found.said.startswith(f"cannot be compared with a: {name.removesuffix('_args')} is not known")
+
+
+@pytest.mark.parametrize(
+    ("base", "other", "said"),
+    [
+        ("v1", "v1", ""),
+        (None, None, "; whether the servers are of one version is not known"),
+        ("v1", None, "; whether the servers are of one version is not known"),
+        (None, "v1", "; whether the servers are of one version is not known"),
+        ("v1", "v2", "; the servers' versions differ ('v2' against 'v1')"),
+    ],
+)
+def test_versions_of_the_servers_are_told_unless_they_are_one(
+    base: str | None, other: str | None, said: str, tmp_path: Path
+) -> None:
+    """They may be what is compared, so it is no verdict; unknown twice is not the same."""
+    asks(tmp_path, {"a": {}, "b": {}, "c": {}})
+    one, two = ({**IDENTITY, "server": {"command": [], "version": version}} for version in (base, other))
+    sample(tmp_path, "a", identity=one)
+    sample(tmp_path, "b", identity=two)
+    sample(tmp_path, "c", identity={**IDENTITY, "server": None})
+    found = point(tmp_path, "settings", "b")
+    assert (found.verdict, found.said) == (HOLDS, f"prompts and settings are those of a (1 sample){said}")
+    assert point(tmp_path, "settings", "c").said.endswith(
+        "; whether the servers are of one version is not known"
+    )
+
+
+def test_two_samples_of_servers_without_a_version_may_be_of_two(tmp_path: Path) -> None:
+    """Within a leg too, where one sample alone is held against nothing."""
+    nameless = {**IDENTITY, "server": {"command": [], "version": None}}
+    asks(tmp_path, {"a": {}, "b": {}})
+    sample(tmp_path, "a", 1, identity=nameless)
+    assert point(tmp_path, "settings").said == "prompts and settings are the same (1 sample)"
+    sample(tmp_path, "a", 2, identity=nameless)
+    assert point(tmp_path, "settings").said == (
+        "prompts and settings are the same (2 samples); whether the servers are of one version is not known"
+    )
+
+
+def test_every_sample_is_held_against_every_other(tmp_path: Path) -> None:
+    """The second does not say its shots, so that only the first and the third are known to differ."""
+    for number, shots in enumerate((20, None, 5), 1):
+        sample(tmp_path, number=number, identity={**IDENTITY, "shots": shots})
+    found = point(tmp_path, "settings")
+    assert (found.verdict, found.said) == (FAILS, "samples of the leg differ: shots 5 against 20")
+
+
 def test_a_base_leg_of_which_nothing_is_known_is_like_none(tmp_path: Path) -> None:
     """Nor is a leg whose prompts nobody kept; by itself it lacks what any comparison would need."""
     asks(tmp_path, {"a": {}, "b": {}, "c": {}})
@@ -128,7 +195,9 @@ def test_a_base_leg_of_which_nothing_is_known_is_like_none(tmp_path: Path) -> No
     sample(tmp_path, "c", records=[record(question, prompt_hash=None) for question in range(4)])
     found = point(tmp_path, "settings", "b")
     assert found.verdict is UNKNOWN
-    assert found.said == "cannot be compared with a: model, prompts, shots are not known"
+    assert found.said == (
+        "cannot be compared with a: fewshot_seed, lm_eval, model, prompts, shots, stops, task are not known"
+    )
     found = point(tmp_path, "settings", "c", base="b")
     assert (found.verdict, found.said) == (
         UNKNOWN, "cannot be compared with b: the prompt of 4 questions in c sample 1 is not known",

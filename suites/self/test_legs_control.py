@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from harness import cli, exits
+from harness.command import legs_certify
 from harness.exits import InputError
 from harness.legs import journal, pooling
-from harness.legs.certify.certificate import Verdict
+from harness.legs.certify import certifying
+from harness.legs.certify.certificate import Certificate, Point, Verdict
 from harness.legs.certify.certifying import certify
 from harness.legs.pool import pooled
 from harness.legs.pool.words import Word
@@ -57,6 +59,10 @@ def test_one_filter_is_enough(tmp_path: Path) -> None:
     [
         ({"status": "crashed"}, HOLDS,
          SEEN + "bad is not measured: sample 1 is crashed (40 of 40 questions)"),
+        ({"status": "crashed", "expected": 50}, HOLDS,
+         SEEN + "bad is not measured: sample 1 is crashed (40 of 50 questions)"),
+        ({"expected": 50}, UNKNOWN,
+         "the known-bad leg bad is not measured: sample 1 has 40 of 50 questions"),
         ({"status": "stopped"}, UNKNOWN,
          "the known-bad leg bad is not measured: sample 1 is stopped (40 of 40 questions)"),
         ({"identity": {**IDENTITY, "shots": 5}}, UNKNOWN,
@@ -235,7 +241,7 @@ def test_certify_prints_and_writes_every_point(tmp_path: Path, capsys: pytest.Ca
     world(tmp_path, status="crashed")
     code, out, _ = run(capsys, "certify", str(tmp_path), "--json", str(tmp_path / "f.json"))
     assert code == exits.AGREE
-    assert "exit 0: all 3 legs are certified but bad, known to be bad" in out
+    assert "exit 0: 2 legs are certified; not certified, and known to be bad: bad" in out
     assert "40 of 40 prompts are longer than 2048 tokens" in out
     written = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
     assert json.loads((tmp_path / "certificates.json").read_text(encoding="utf-8")) == written
@@ -252,6 +258,28 @@ def test_certify_prints_and_writes_every_point(tmp_path: Path, capsys: pytest.Ca
         "| a | answers | holds | 40 of 40 answered, 0 empty, 0 truncated, 0 stopped, 0 failed (1 sample) |"
         in lines
     )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "left", "wanted"),
+    [
+        (1, 0, 0, "exit 0: 1 leg is certified"),
+        (3, 0, 0, "exit 0: all 3 legs are certified"),
+        (1, 1, 0, "exit 0: 1 leg is certified; not certified, and known to be bad: b0"),
+        (0, 1, 0, "exit 0: 0 legs are certified; not certified, and known to be bad: b0"),
+        (2, 2, 0, "exit 0: 2 legs are certified; not certified, and known to be bad: b0, b1"),
+        (0, 0, 1, "exit 4: 1 of 1 leg is not certified: l0 (not measured)"),
+        (1, 1, 1, "exit 4: 1 of 3 legs is not certified: l0 (not measured)"),
+        (1, 0, 2, "exit 4: 2 of 3 legs are not certified: l0 (not measured), l1 (not measured)"),
+    ],
+)
+def test_the_last_line_counts_legs(good: int, bad: int, left: int, wanted: str) -> None:
+    """One leg and several; those that are bad on purpose are not among the certified ones."""
+    fails = (Point("answers", FAILS, "no"),)
+    found = {f"g{at}": Certificate("g", ()) for at in range(good)}
+    found |= {f"b{at}": Certificate("b", fails, known_bad=True) for at in range(bad)}
+    found |= {f"l{at}": Certificate("l", fails) for at in range(left)}
+    assert legs_certify.said(found, certifying.uncertified(found)) == wanted
 
 
 def test_bad_input_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

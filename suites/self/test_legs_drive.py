@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import base64
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import cli
+from harness import cli, exits
 from harness.command import legs_run
 from harness.exits import CannotRun, InputError
-from harness.legs import campaign, drive, identity, journal, order
+from harness.legs import campaign, drive, journal, order
 from harness.legs.certify import certifying
 from harness.legs.certify.certificate import Point, Verdict
 from suites.self.legs_world import N, Told, asked, driven, process, records
@@ -47,80 +46,6 @@ def test_right_answers_are_right_and_complete(tmp_path: Path) -> None:
     assert "Question:" in body["stop"]
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "status", "error", "retries", "right"),
-    [
-        ({"status": 500, "times": 2}, "answered", None, 2, True),
-        ({"status": 500}, "failed", "HTTP 500: scripted failure", 2, None),
-        ({"status": 400}, "failed", "HTTP 400: scripted failure", 0, None),
-        ({"drop": True, "times": 1}, "answered", None, 1, True),
-        ({"drop": True}, "failed", "ServerDisconnected", 2, None),
-        ({"raw": "no json"}, "failed", "the reply is no JSON", 2, None),
-        ({"raw": "{}"}, "failed", "the reply has no choices", 2, None),
-        ({"text": None}, "empty", "null content", 0, False),
-        ({"text": ""}, "empty", None, 0, False),
-        ({"text": " 205 and", "finish_reason": "length"}, "truncated", None, 0, True),
-        ({"text": " well " * 32}, "truncated", "though all 32 tokens were used", 0, False),
-        ({"text": " Let me think."}, "stopped", None, 0, False),
-        ({"finish_reason": "abort"}, "failed", "finish_reason is 'abort'", 2, None),
-        ({"finish_reason": None}, "answered", None, 0, True),
-        (
-            {"text": " Let me think.", "finish_reason": None},
-            "stopped",
-            "no finish reason tells how it ended",
-            0,
-            False,
-        ),
-        ({"choices": 2}, "failed", "2 choices where 1 was asked for", 2, None),
-        ({"usage": "absent"}, "answered", None, 0, True),
-        ({"text": " 205\ud83d"}, "failed", "half of a surrogate pair", 2, None),
-        ({"raw": "[" * 100_000}, "failed", "nested too deep to be read", 2, None),
-        ({"raw": '"\\ud83d"'}, "failed", "has no choices: '\\ud83d'", 2, None),
-        ({"raw": '{"choices": ' + "[" * 400 + "]" * 400 + "}"}, "failed", "choice has no text", 2, None),
-        ({"finish_reason": ["stop"]}, "failed", "finish_reason is ['stop']", 2, None),
-        ({"usage": {"prompt_tokens": 10**400}}, "answered", None, 0, True),
-        ({"status": 500, "raw": "\ufffe\u2028" * 900}, "failed", "HTTP 500", 2, None),
-    ],
-)
-def test_verdict_of_a_behaviour(
-    behaviour: dict[str, Any],
-    status: str,
-    error: str | None,
-    retries: int,
-    right: bool | None,
-    tmp_path: Path,
-) -> None:
-    """One question meets it; its neighbours are answered, and only a failed one is not judged."""
-    with Stub(Script(questions={THIRD: behaviour})) as stub:
-        driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}))
-    found = records(tmp_path)
-    one = found.pop(2)
-    assert (one["status"], one["retries"], one["flexible_correct"]) == (status, retries, right)
-    assert (error is None) == (one["error"] is None)
-    assert (error or "") in (one["error"] or "")
-    assert {other["status"] for other in found.values()} == {"answered"}
-
-
-def test_a_reply_handed_out_twice_is_not_an_answer(tmp_path: Path) -> None:
-    """The same id with the same text for two questions: the second did not get its own reply."""
-    twice = {"id": "cmpl-same", "text": " 201\n#### 201"}
-    script = Script(questions={"What is 100 plus": twice, THIRD: twice})
-    with Stub(script) as stub:
-        driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}, client={"concurrency": 1}))
-    found = records(tmp_path)
-    assert found[0]["status"] == "answered"
-    assert (found[2]["status"], found[2]["error"]) == ("failed", "reply cmpl-same came before, to question 0")
-
-
-def test_a_slow_reply_is_a_failed_request(tmp_path: Path) -> None:
-    """A timeout is told with its length, and is no answer."""
-    with Stub(Script(questions={THIRD: {"latency": 1.0}})) as stub:
-        more = {"timeout": 0.3, "retries": 0}
-        driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}, client=more))
-    assert records(tmp_path)[2]["status"] == "failed"
-    assert records(tmp_path)[2]["error"] == "no reply within 0.3 s"
-
-
 def test_failed_questions_are_asked_again_only_on_demand(tmp_path: Path) -> None:
     """--retry-failed reopens a finished sample for them, and for nothing else."""
     with Stub(Script(questions={THIRD: {"status": 500, "times": 3}})) as stub:
@@ -141,35 +66,6 @@ def test_a_wrong_address_is_told_at_once(tmp_path: Path) -> None:
         driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}))
     assert records(tmp_path) == {}
     assert journal.place(tmp_path / "out", "a", 1).manifest()["status"] == "stopped"
-
-
-def test_resumed_questions_have_the_same_prompts(tmp_path: Path) -> None:
-    """Few shots are drawn in sequence: a sample that goes on must not draw others for what is left."""
-    with Stub() as stub:
-        found = asked(tmp_path, {"a": {"base_url": stub.url}})
-        driven(tmp_path, found)
-        whole = {question: one["prompt_hash"] for question, one in records(tmp_path).items()}
-        where = journal.place(tmp_path / "out", "a", 1)
-        lines = where.samples.read_bytes().splitlines(keepends=True)
-        where.samples.write_bytes(b"".join(lines[:2]) + lines[2][:20])
-        where.update(status="running")
-        before = len(stub.bodies)
-        assert driven(tmp_path, found) == {"a/1": "finished"}
-        assert len(stub.bodies) == before + N - 2
-    assert {question: one["prompt_hash"] for question, one in records(tmp_path).items()} == whole
-
-
-def test_a_changed_identity_never_reuses_a_sample(tmp_path: Path) -> None:
-    """Refused with what changed; --supersede sets the old sample aside, whole."""
-    with Stub() as stub:
-        driven(tmp_path, asked(tmp_path, {"a": {"base_url": stub.url}}))
-        changed = asked(tmp_path, {"a": {"base_url": stub.url}}, task={"shots": 3})
-        with pytest.raises(InputError, match=r"another identity: prompts, shots \(2, now 3\); give another"):
-            drive.plan(changed, tmp_path / "out")
-        again = drive.plan(changed, tmp_path / "out", supersede=True)
-        assert drive.run(again, drive.Display()) == dict.fromkeys(again.samples, "finished")
-    assert len(list((tmp_path / "out" / "a").glob("1.superseded-*/samples.jsonl"))) == 1
-    assert len(journal.table(tmp_path / "out")) == N
 
 
 def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
@@ -194,6 +90,7 @@ def test_a_crash_is_not_a_score(tmp_path: Path) -> None:
     assert sorted(records(tmp_path, "b")) == [0, 1, 2]
     assert driven(tmp_path, found) == {"a/1": "finished", "b/1": "finished"}
     assert sorted(records(tmp_path, "b")) == list(range(N))
+    assert journal.place(tmp_path / "out", "b", 1).manifest()["crashes"] == manifest["crashes"]
 
 
 def test_a_crashed_server_is_restarted_if_asked(tmp_path: Path) -> None:
@@ -202,6 +99,27 @@ def test_a_crashed_server_is_restarted_if_asked(tmp_path: Path) -> None:
     found = asked(tmp_path, {"a": leg}, server={"restarts": 1}, client={"concurrency": 1})
     assert driven(tmp_path, found) == {"a/1": "finished"}
     assert len(journal.place(tmp_path / "out", "a", 1).manifest()["crashes"]) == 1
+
+
+def test_every_crash_of_a_sample_is_kept(tmp_path: Path) -> None:
+    """Two questions a server, so that the third one finishes: the manifest has both crashes."""
+    leg = process(tmp_path, "a", Script(die_at=3))
+    found = asked(tmp_path, {"a": leg}, server={"restarts": 2}, client={"concurrency": 1})
+    assert driven(tmp_path, found) == {"a/1": "finished"}
+    assert len(journal.place(tmp_path / "out", "a", 1).manifest()["crashes"]) == 2
+
+
+@pytest.mark.parametrize("status", ["running", "stopped", "crashed"])
+def test_a_sample_with_all_answers_is_not_finished_until_it_says_so(status: str, tmp_path: Path) -> None:
+    """Killed after its last answer: nothing is asked again, and the manifest is written to its end."""
+    with Stub() as stub:
+        found = asked(tmp_path, {"a": {"base_url": stub.url}})
+        driven(tmp_path, found)
+        where = journal.place(tmp_path / "out", "a", 1)
+        where.update(status=status, finished=None)
+        assert driven(tmp_path, found) == {"a/1": "finished"}
+        assert len(stub.bodies) == N
+    assert (where.manifest()["status"], where.manifest()["finished"] is None) == ("finished", False)
 
 
 def test_an_external_server_that_falls_sick_is_a_crash(tmp_path: Path) -> None:
@@ -216,6 +134,8 @@ def test_an_external_server_that_falls_sick_is_a_crash(tmp_path: Path) -> None:
 def test_order_turns_round() -> None:
     """A B B A: a drift of the machine falls on both legs alike."""
     assert order.samples(["a", "b"], 2, "abba") == [("a", 1), ("b", 1), ("b", 2), ("a", 2)]
+    rounds = ["".join(leg for leg, at in order.samples("ab", 5, "abba") if at == n) for n in range(1, 6)]
+    assert rounds == ["ab", "ba", "ab", "ba", "ab"]
     assert order.samples(["a", "b"], 2, "abab") == [("a", 1), ("b", 1), ("a", 2), ("b", 2)]
     assert order.samples(["a", "b"], 2, "blocks") == [("a", 1), ("a", 2), ("b", 1), ("b", 2)]
 
@@ -240,32 +160,6 @@ def test_a_folder_that_is_none_is_told_before_anything_starts(tmp_path: Path) ->
     leg = {"base_url": "http://127.0.0.1:9", "command": ["true"], "folder": "nope"}
     with pytest.raises(InputError, match=r"legs\.a\.folder is 'nope', allowed is a folder that exists"):
         drive.plan(asked(tmp_path, {"a": leg}), tmp_path / "out")
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("{}\n" * 9, "line 1 has no field"),
-        ("x\n", "line 1 is no JSON"),
-        ("[" * 100_000, "line 1 is no JSON"),
-        ("\udcff\n", "line 1 is no JSON"),
-        ("[1]\n", "line 1 is no JSON object"),
-        ("\n", "holds no row"),
-        ('{"question": "a"}\n' * 9, "task.data has no questions of task gsm8k: 'answer' is undefined"),
-        ('{"question": "a", "answer": null}\n' * 9, "line 1 has no answer"),
-        ('{"question": "a", "answer": "b"}\n{"question": "a"}\n', "line 2 has no answer"),
-        ('{"question": "a", "answer": "b"}\n{"question": 1, "answer": "b"}\n', "not of one kind"),
-        ('{"question": "\\ud83d", "answer": "b"}\n', "not of one kind"),
-    ],
-)
-@pytest.mark.parametrize("name", ["test.jsonl", "train.jsonl"])
-def test_data_that_are_none_of_the_task_are_told(name: str, text: str, sentence: str, tmp_path: Path) -> None:
-    """One sentence with file and line: a row without an answer would be asked, and scored, as None."""
-    found = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:9"}})
-    (tmp_path / "data" / name).write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(InputError) as refused:
-        drive.plan(found, tmp_path / "out")
-    assert sentence in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["[]", "5", "", "[" * 100_000, '{"started": 5, "campaign": []}'])
@@ -331,18 +225,32 @@ def test_what_a_server_said_between_two_attempts_counts(tmp_path: Path) -> None:
     assert manifest["patterns"]["forbidden"] == {"fallback": 1}
 
 
-def test_shots_beyond_the_data_are_refused(tmp_path: Path) -> None:
-    """Told before a server is started."""
-    found: campaign.Campaign = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:9"}}, task={"shots": 8})
-    with pytest.raises(InputError, match=r"task\.shots is 8, allowed are 0 to 7"):
-        drive.plan(found, tmp_path / "out")
+@pytest.mark.parametrize("name", [drive.LOCK, drive.CAMPAIGN, drive.CERTIFICATES, "a/1", "a"])
+def test_what_lies_in_a_files_place_is_told_before_anything_is_asked(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder where a file will be written, a file where a sample will lie: not after hours of measuring."""
+    place = tmp_path / "out" / name
+    place.parent.mkdir(parents=True)
+    if name.startswith("a"):
+        place.write_text("", encoding="utf-8")
+    else:
+        place.mkdir()
+    with Stub(Script()) as stub:
+        found = asked(tmp_path, {"a": {"base_url": stub.url}})
+        with pytest.raises(InputError, match=r"allowed is (a file, or nothing|the folder of|a name that no)"):
+            legs_run.drive_legs(found, tmp_path / "out", ())
+        assert stub.bodies == []
+    if name == drive.CERTIFICATES:
+        assert cli.main(["legs", "certify", str(tmp_path / "out")]) == exits.USAGE
+        assert "certificates.json is a folder, allowed is a file" in capsys.readouterr().err
 
 
-def test_a_version_that_is_no_utf_8_is_a_version(tmp_path: Path) -> None:
-    """Its bytes are told as numbers, so that two of them stay two."""
-    words = [sys.executable, "-c", "import sys; sys.stdout.buffer.write(b'v1 \\xff\\n')"]
-    campaign = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:1", "version": words}})
-    assert identity.server_version(campaign, "a") == "v1 \\xff"
+def test_a_leg_that_is_none_is_told_in_few_letters(tmp_path: Path) -> None:
+    """And which there are."""
+    found = asked(tmp_path, {"a": {"base_url": "http://127.0.0.1:9"}})
+    with pytest.raises(InputError, match=r"--leg is 'b{79}\.\.\., allowed are a$"):
+        drive.plan(found, tmp_path / "out", ["b" * 10_000])
 
 
 def test_a_run_refuses_a_damaged_folder_before_it_asks(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import InputError
-from harness.legs import comparable, importing, journal
+from harness.legs import comparable, credentials, importing, journal, kept_prompts
+from harness.legs.certify.certificate import Verdict
+from suites.self.legs_folders import point
 
 
 def sample(question: int, which: str, reply: str, extracted: str, right: bool, shots: str = "") -> str:
@@ -77,10 +79,11 @@ def test_both_filters_of_a_question_are_one_answer(tmp_path: Path) -> None:
     assert manifest["identity"]["stops"] == ["Question:"]
 
 
-def test_an_empty_reply_is_not_an_answer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("reply", ["", " \n"])
+def test_an_empty_reply_is_not_an_answer(reply: str, tmp_path: Path) -> None:
     """lm-eval scores a request that failed and an empty reply alike; both are told apart from answers."""
     folder = run(tmp_path / "out", [(False, False)])
-    lines = [sample(0, which, "", "[invalid]", False) for which in ("strict-match", "flexible-extract")]
+    lines = [sample(0, which, reply, "[invalid]", False) for which in ("strict-match", "flexible-extract")]
     (folder / "samples_gsm8k_2026-08-20.jsonl").write_text("".join(lines), encoding="utf-8")
     records, _ = journal.read(importing.import_run(folder, "a", tmp_path / "camp").samples)
     assert [one["status"] for one in records] == ["empty"]
@@ -111,6 +114,14 @@ def test_one_run_is_one_sample(tmp_path: Path) -> None:
         (BOTH_OF_0 + sample(0, "strict-match", "x", "18", True), "question 0 comes twice under strict"),
         (BOTH_OF_0.replace('[["x"]]', '[["x", "y"]]'), "question 0 has 2 replies, allowed is one"),
         (BOTH_OF_0.replace('"doc_id": 0', '"doc_id": 0.5'), "doc_id is 0.5, allowed is a whole number"),
+        (BOTH_OF_0.replace('"doc_id": 0', f'"doc_id": {10**16}'),
+         "doc_id is 10000000000000000, allowed is a whole number of 0 to 1000000000000000"),
+        (BOTH_OF_0.replace('"doc_id": 0', f'"doc_id": {"1" * 5000}'), "line 1 is no lm-eval sample"),
+        (BOTH_OF_0.replace("#### 18", "#### 18\\ud800"), "target has half of a surrogate pair"),
+        (BOTH_OF_0 + sample(0, "strict-match", "x", "18", True).replace("#### 18", "#### 19"),
+         "question 0 comes twice, with another target"),
+        (BOTH_OF_0.replace('["18"]', '["17"]'),
+         "question 0: strict_correct is True, allowed is false: strict is '17' and target is '#### 18'"),
         (BOTH_OF_0.replace("1.0}", "0.5}"), "question 0 has exact_match 0.5, allowed are 0 and 1"),
         (BOTH_OF_0.replace('[["x"]]', '[["\\ud83d"]]'), "resps has half of a surrogate pair"),
         (BOTH_OF_0.replace('"filter": "strict-match"', '"filter": []'), "filter is"),
@@ -124,7 +135,7 @@ def test_a_file_that_is_not_lm_evals_leaves_nothing(text: str, sentence: str, tm
     (folder / "samples_gsm8k_2026-08-20.jsonl").write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=sentence):
         importing.import_run(folder, "a", tmp_path / "camp")
-    assert journal.places(tmp_path / "camp") == []
+    assert not list((tmp_path / "camp").rglob("*"))
 
 
 def test_a_torn_line_is_no_answer(tmp_path: Path) -> None:
@@ -217,6 +228,12 @@ def test_commands_refuse_bad_input_in_a_sentence(
             '{"n-samples": {"gsm8k": {"effective": "4"}}}',
             "has 4 questions, and the results beside it say '4'",
         ),
+        (
+            f'{{"n-samples": {{"gsm8k": {{"effective": {10**16}}}}}}}',
+            "has 4 questions, and the results beside it say 10000000000000000",
+        ),
+        ('{"config": {"model": "\\ud800"}}', "results_2026-08-20.json has half of a surrogate pair"),
+        ('{"configs": {"gsm8k": {"generation_kwargs": {"until": ["\\ud800"]}}}}', "half of a surrogate pair"),
         ('{"n-samples": {"gsm8k": {"effective": 3}}}', "has 4 questions, and the results beside it say 3"),
         ("[" * 100_000, "is no JSON"),
         ("", "is no JSON"),
@@ -270,10 +287,81 @@ def test_the_newest_run_is_the_one_with_the_latest_date(tmp_path: Path) -> None:
     assert where.manifest()["imported"] == "samples_gsm8k_2026-08-21.jsonl"
 
 
+def test_another_tasks_file_is_not_taken(tmp_path: Path) -> None:
+    """A task's name may begin another's, with a number too; also a file that is named itself has one."""
+    newer = run(tmp_path / "out", BOTH, salt="!") / "samples_gsm8k_2026-08-20.jsonl"
+    eight = newer.rename(newer.with_name("samples_gsm8k_8shot_2026-08-20.jsonl"))
+    with pytest.raises(InputError, match=r"out holds no samples_gsm8k_\*\.jsonl"):
+        importing.import_run(tmp_path / "out", "a", tmp_path / "camp")
+    with pytest.raises(InputError, match=r"--task is 'gsm8k', allowed is gsm8k_8shot, the task of .*jsonl"):
+        importing.import_run(eight, "a", tmp_path / "camp")
+    where = importing.import_run(tmp_path / "out", "a", tmp_path / "camp", "gsm8k_8shot")
+    assert where.manifest()["imported"] == eight.name
+    assert importing.import_run(eight.rename(tmp_path / "mine.jsonl"), "a", tmp_path / "new").sample == 1
+
+
+def test_blank_lines_are_no_samples(tmp_path: Path) -> None:
+    """Nor do they change the number of the line that is told."""
+    folder = run(tmp_path / "out", BOTH)
+    file = folder / "samples_gsm8k_2026-08-20.jsonl"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"\n{text} \n\n", encoding="utf-8")
+    assert len(journal.read(importing.import_run(folder, "a", tmp_path / "camp").samples)[0]) == 4
+    file.write_text(f"\n{text}5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 10 is no lm-eval sample"):
+        importing.import_run(folder, "a", tmp_path / "camp")
+
+
+def test_questions_that_lm_eval_lost_are_missing(tmp_path: Path) -> None:
+    """It was to ask 5 and kept 4: the sample is not whole."""
+    folder = run(tmp_path / "out", BOTH)
+    results = json.loads((folder / "results_2026-08-20.json").read_text(encoding="utf-8"))
+    results["n-samples"]["gsm8k"]["effective"] = 5
+    (folder / "results_2026-08-20.json").write_text(json.dumps(results), encoding="utf-8")
+    importing.import_run(folder, "a", tmp_path / "camp")
+    found = point(tmp_path / "camp", "answers")
+    assert (found.verdict, found.said.split(";")[0]) == (Verdict.FAILS, "sample 1 has 4 of 5 questions")
+
+
+def test_an_import_that_fails_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever stops it: no part of a sample stays, and the next import is the first."""
+    folder = run(tmp_path / "out", BOTH)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(kept_prompts, "write", full)
+        importing.import_run(folder, "a", tmp_path / "camp")
+    assert [one for one in (tmp_path / "camp").rglob("*") if one.is_file()] == []
+    assert importing.import_run(folder, "a", tmp_path / "camp").sample == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("model=m,api-key=WORD,token=WORD", "model=m,api-key=***,token=***"),
+        ("hf_token=WORD x,AUTH_HEADER=WORD,a=1", "hf_token=***,AUTH_HEADER=***,a=1"),
+        ("base_url=http://h/v1?access_key=WORD,model=m", "base_url=http://h/v1?access_key=***,model=m"),
+        ("my-secret-word=WORD,db.password=WORD", "my-secret-word=***,db.password=***"),
+        ({"api-key": "WORD", "in": [{"Proxy-Authorization": "WORD"}]},
+         {"api-key": "***", "in": [{"Proxy-Authorization": "***"}]}),
+        ("max_tokens=512,tokenizer=t,tokenized_requests=False",
+         "max_tokens=512,tokenizer=t,tokenized_requests=False"),
+        ({"max_tokens": 512, "token": None}, {"max_tokens": 512, "token": None}),
+    ],
+)  # fmt: skip
+def test_what_nobody_else_should_read_is_hidden(given: Any, kept: Any) -> None:
+    """By its name, however it is spelled; a number of tokens is none, since two hidden ones look alike."""
+    assert credentials.hidden(given) == kept
+
+
 def test_logins_of_past_runs_are_not_taken_over(tmp_path: Path) -> None:
     """lm-eval writes its arguments down as they were given, in a text or a table."""
     for number, given in enumerate((
-        "model=m,base_url=http://me:word@h/v1/completions,header=word",
+        "api-key=word,model=m,base_url=http://me:word@h/v1/completions,header=word",
         {"model": "m", "base_url": "http://me:word@h/v1", "header": {"Authorization": "word"}},
     )):  # fmt: skip
         folder = run(tmp_path / str(number), BOTH, salt=str(number))

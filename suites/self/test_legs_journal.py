@@ -38,6 +38,31 @@ def test_no_question_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.Monk
     assert synced[-1] == where.samples.stat().st_size
 
 
+def test_of_a_question_asked_twice_the_last_answer_counts(tmp_path: Path) -> None:
+    """A failed one that was asked again; its place is that of the first."""
+    where = journal.place(tmp_path, "a", 1)
+    with journal.Writer(where) as writer:
+        for question, reply in ((1, "old"), (2, "only"), (1, "new")):
+            writer.add({**RECORD, "question": question, "reply": reply})
+    records, torn = journal.read(where.samples)
+    assert ([(one["question"], one["reply"]) for one in records], torn) == ([(1, "new"), (2, "only")], 0)
+
+
+def test_what_is_written_after_a_torn_line_does_not_join_it(tmp_path: Path) -> None:
+    """A kill left the beginning of a line; the next answer is whole, and only the torn one is lost."""
+    where = journal.place(tmp_path, "a", 1)
+    with journal.Writer(where) as writer:
+        writer.add(RECORD)
+    whole = where.samples.read_bytes()
+    where.samples.write_bytes(whole + whole[:40])
+    for question in (2, 3):
+        with journal.Writer(where) as writer:
+            writer.add({**RECORD, "question": question})
+    records, torn = journal.read(where.samples)
+    assert ([one["question"] for one in records], torn) == ([1, 2, 3], 1)
+    assert where.samples.read_bytes().count(b"\n") == 4
+
+
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_disk_that_refuses_is_told(more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the next line, or when the block is left: no sample counts as kept that is not on disk."""

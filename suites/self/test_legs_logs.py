@@ -109,6 +109,9 @@ def test_values_are_numbers(tmp_path: Path) -> None:
     file = log(tmp_path, "a=1.5 a=9\na=x\na=inf\na=nan\nb=1\na=2.5\n")
     found = logs.read(file, [{"from": 0, "to": None, "mark": None}], (), r"a=(\S+)")
     assert found == ({}, [1.5, 2.5])
+    file = log(tmp_path, f"a=1.5{' ' * 9000}a=9\n{' ' * 9000}a=2.5{' ' * 9000}a=9\n")
+    found = logs.read(file, [{"from": 0, "to": None, "mark": None}], (), r"a=(\S+)")
+    assert found == ({}, [1.5, 2.5])
 
 
 def test_the_manifest_has_counts_and_acceptance(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.legs.pool import answers, between, bounded, melded, pooled, tables, words
+from harness.legs.pool import answers, between, bounded, melded, pooled, power, tables, words
 from harness.legs.pool.answers import Interval
 from harness.legs.pool.words import Word
 
@@ -98,27 +98,15 @@ def test_a_paired_difference_by_hand() -> None:
     assert (found.gained, found.lost, found.difference, found.alone) == (1, 3, -0.4, (0, 0))
     assert found.error == pytest.approx(error)
     assert (found.interval.low, found.interval.high) == bounded.limits(change, (-1, 1), answers.LEVEL)
-    reach = 1.959963984540054 + 0.8416212335729143
     assert math.isnan(found.detectable)  # five lost questions are no loss by any test
     many = pair([[0, 1, 1, 1, 1] * 80], [[1, 0, 0, 1, 0] * 80])
-    variance, loss = many.error**2 * 400, many.detectable
-    assert loss == pytest.approx(reach * math.sqrt((variance + loss - loss**2) / 400))
+    assert many.detectable == pytest.approx(power.of_questions(many.error**2 * 400, 400))
     assert found.equivalence == max(bounded.at_most(change, -1, -0.1), bounded.at_least(change, 1, 0.1))
     assert found.p == between.mcnemar(1, 3)
     halves = pair([[0, 1, 1], [1, 1, 0]], [[1, 0, 1], [1, 1, 1]])
     change = np.array([0.5, -0.5, 0.5])
     both = bounded.at_most(change, -1, 0.0), bounded.at_least(change, 1, 0.0)
     assert halves.p == min(1.0, 2 * min(both))
-
-
-@pytest.mark.parametrize("count", [275, 1319])
-def test_what_could_be_seen_is_seen_where_few_questions_change(count: int) -> None:
-    """A leg that stays as it was, and one that loses as many whole questions as is said to be seen: the exact
-    test calls it worse in at least 4 of 5 samples, every number of lost questions with its probability."""
-    loss = pair([[1] * count], [[1] * count]).detectable
-    fewest = next(lost for lost in range(20) if between.mcnemar(0, lost) < answers.LEVEL)
-    assert fewest == between.FEWEST
-    assert stats.binom.sf(fewest - 1, count, loss) == pytest.approx(between.POWER)
 
 
 @pytest.mark.parametrize("samples", [1, 3])
@@ -137,9 +125,17 @@ def test_counts_alone_are_compared_as_unpaired() -> None:
     found = between.unpaired(base, other, ("a", "b"), "strict", 0.6, NAN)
     assert (found.interval.low, found.interval.high) == melded.limits(base, other, answers.LEVEL)
     assert found.equivalence == max(melded.at_most(base, other, -0.6), melded.at_least(base, other, 0.6))
-    chances = [stats.hypergeom.pmf(k, 22, 14, 12) for k in range(13)]
-    assert found.p == pytest.approx(sum(p for p in chances if p <= chances[5] * (1 + 1e-7)))
-    assert (found.paired, found.gained) == (False, None)
+    law = stats.hypergeom(22, 14, 12)
+    assert found.p == pytest.approx(2 * min(law.cdf(5), law.sf(4)))
+    assert (found.paired, found.gained, found.compared) == (False, None, 10)
+    assert found.detectable == power.of_counts(base, 12)
+
+
+def test_counts_are_called_different_where_their_interval_says_so() -> None:
+    """p and interval are one test: every pair of counts of 10 and of 12."""
+    for j, k in product(range(11), range(13)):
+        found = between.unpaired((j, 10), (k, 12), ("a", "b"), "strict", 0.0, NAN)
+        assert (found.p < answers.LEVEL) == (found.interval.low > 0 or found.interval.high < 0)
 
 
 def test_undefined_is_said_to_be_undefined() -> None:
@@ -197,6 +193,9 @@ def test_words_say_no_more_than_the_tests() -> None:
     assert verdict(-0.03, 0.08, -0.05, -0.01)[0] is Word.UNSEEN
     assert verdict(-0.03, 0.01, -0.05, 0.01)[0] is Word.UNSEEN
     assert verdict(-0.03, 0.01, -0.05, -0.01, band=0.04)[0] is Word.SPREAD
+    assert (
+        verdict(-0.03, 0.01, -0.05, -0.01, band=0.03)[0] is Word.SPREAD
+    )  # as much as two samples of one leg
     assert verdict(-0.03, 0.01, -0.05, -0.01, band=0.02)[0] is Word.WORSE
     assert verdict(0.001, 0.8, -0.005, 0.006, equivalence=0.01)[0] is Word.EQUIVALENT
     assert verdict(0.001, 0.8, -0.005, 0.006, equivalence=0.2) == (
@@ -257,14 +256,14 @@ def test_a_wilson_interval_covers() -> None:
 
 @pytest.mark.parametrize("samples", [1, 3])
 def test_a_real_loss_is_seen_at_the_stated_power(samples: int) -> None:
-    """A loss as large as ``detectable`` says is called about as often as it says: 80 % (McNemar's exact
-    test, with one sample, gives some of it away), within what 100 campaigns can tell."""
+    """A loss as large as ``detectable`` says is called as often as it says, within what 100 campaigns can
+    tell."""
     rng, shift = np.random.default_rng(3), 0.0
     for _ in range(3):  # the error of a leg that loses is larger, so that the shift is found in steps
         seen = [compared(*simulated(rng, 400, samples, shift)).detectable for _ in range(20)]
         shift = -float(np.mean(seen))
     called = sum(words.significant(compared(*simulated(rng, 400, samples, shift))) for _ in range(100))
-    assert called >= stats.binom.ppf(1e-3, 100, 0.80 if samples > 1 else 0.75)
+    assert called >= stats.binom.ppf(1e-3, 100, power.POWER)
 
 
 def test_what_shows_nothing_is_said_to_show_nothing() -> None:
@@ -273,16 +272,18 @@ def test_what_shows_nothing_is_said_to_show_nothing() -> None:
     assert (word, said) == (
         Word.UNSEEN, "nothing is shown: differences up to 100.00 points are not ruled out",
     )  # fmt: skip
-    perfect = between.unpaired((40, 40), (40, 40), ("a", "b"), "strict", 0.01, NAN)
-    assert words.judged(perfect)[1] == "nothing is shown: differences up to 8.81 points are not ruled out"
+    few = between.unpaired((3, 3), (3, 3), ("a", "b"), "strict", 0.01, NAN)
+    assert words.judged(few)[1] == "nothing is shown: differences up to 70.76 points are not ruled out"
+    assert words.sight(NAN) == "no loss of any size would be seen in 80 % of such comparisons"
+    assert words.sight(0.0123) == "losses below 1.23 points are not seen"
 
 
 def test_questions_of_one_leg_alone_are_named() -> None:
     """Only those that both have are compared, and the sentence says how many are left out."""
-    found = pair([[1, 1, 1, NAN]], [[NAN, 1, 0, 1]])
-    assert (found.compared, found.alone) == (2, (1, 1))
+    found = pair([[1, 1, 1, NAN, 1]], [[NAN, 1, 0, 1, NAN]])
+    assert (found.compared, found.alone) == (2, (2, 1))
     said = words.judged(found)[1]
-    assert said.endswith("; on the 2 questions that both have (1 only in a, 1 only in b)")
+    assert said.endswith("; on the 2 questions that both have (2 only in a, 1 only in b)")
     assert "both have" not in words.judged(pair([[1, 0]], [[1, 1]]))[1]
 
 
@@ -298,6 +299,63 @@ def test_repeats_of_counts_are_not_further_questions() -> None:
     assert once.judged[0].between.error == twice.judged[0].between.error
     assert once.judged[0].between.difference == pytest.approx(-6 / 1319)
     assert not once.judged[0].between.paired
+    uneven = answers.summed(
+        pd.DataFrame({1: [1] * 8 + [0] * 2, 2: [1] * 4 + [0] * 2 + [NAN] * 4}), "a", "strict"
+    )
+    assert uneven.counts == ((8, 10), (4, 6))
+    assert uneven.of_one_sample == (6, 8)  # the mean size, at the accuracy of both
+
+
+@pytest.mark.parametrize("several", ["base", "other", "both"])
+def test_means_of_questions_are_tested_as_means(several: str) -> None:
+    """McNemar's test is of one sample against one; thirds are tested as thirds, whichever leg has them."""
+    one: list[list[float]] = [[1, 1, 1, 1, 1, 1, 0, 1]]
+    three: list[list[float]] = [[0, 0, 0, 1, 1, 1, 0, 1], [0, 0, 0, 1, 1, 0, 1, 1], [1, 0, 0, 0, 0, 1, 0, 1]]
+    base, other = {"base": (three, one), "other": (one, three), "both": (three, three[::-1])}[several]
+    found = pair(base, other)
+    change = np.mean(other, axis=0) - np.mean(base, axis=0)
+    assert found.test == "Gaffke's test on questions' changes"
+    assert found.p == pytest.approx(bounded.differs(change, (-1, 1), 0.0))
+    assert several == "both" or found.p != pytest.approx(between.mcnemar(found.gained or 0, found.lost or 0))
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 1), (0, 6), (3, 9), (12, 2), (40, 61)])
+def test_of_whole_changes_both_tests_are_one(gained: int, lost: int) -> None:
+    """So the interval of one sample a leg excludes 0 where McNemar's test does."""
+    change = np.r_[np.ones(gained), -np.ones(lost), np.zeros(300)]
+    assert between.mean_test(change) == pytest.approx(between.mcnemar(gained, lost), abs=1e-11)
+
+
+@pytest.mark.parametrize("around", [-0.2, 0.0, 0.2])
+def test_equivalence_around_a_claim_has_both_its_ends(around: float) -> None:
+    """Each side against its own end: of changes that are all the claimed one, both are far."""
+    change = np.full(60, around)
+    ends = bounded.at_most(change, -1, around - 0.1), bounded.at_least(change, 1, around + 0.1)
+    assert between.equivalent(change, 0.1, around) == max(ends) < answers.LEVEL
+
+
+def test_flips_need_both_answers() -> None:
+    """A failed request is no flip."""
+    assert answers.flip_counts(pd.DataFrame({1: [1, 0, NAN], 2: [0, NAN, 1]})) == (1, 1)
+
+
+def test_the_spread_of_either_leg_is_the_run_to_run_spread() -> None:
+    """The wider of the two, whichever leg it is of."""
+    calm, wild = [[1.0] * 10] * 2, [[1.0] * 10, [1.0] * 7 + [0] * 3]
+    for base, other in ((calm, wild), (wild, calm)):
+        found = pooled.pool(table({"a": base, "b": other}), base="a", margin=0.01)
+        assert [one.between.band for one in found.judged if one.between.which == "strict"] == [
+            pytest.approx(0.3)
+        ]
+
+
+@pytest.mark.parametrize("leg", ["a", "b"])
+def test_fewer_samples_of_either_leg_are_told(leg: str) -> None:
+    """The base leg's too: every comparison rests on it."""
+    found = pooled.pool(
+        table({"a": [[1, 0]], "b": [[1, 1]]}), base="a", margin=0.01, fewer={leg: "1 of 3 samples"}
+    )
+    assert all(one.said.endswith(f"; leg {leg} has 1 of 3 samples") for one in found.judged)
 
 
 def test_a_refused_leg_is_listed_and_compared_with_nothing() -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import CannotRun
-from harness.legs import crash, server
+from harness.legs import crash, journal, server
 from suites.self import planted
 from suites.self.legs_world import N, asked, data, process, records
 from suites.self.stub_server import Script, Stub
@@ -92,6 +92,37 @@ def test_what_differs_from_run_to_run_is_not_in_a_signature(line: str, same: str
         != crash.signature("SIGABRT", ["Error"])["digest"]
     )
     assert crash.signature("SIGSEGV", [line])["digest"] != one["digest"]
+
+
+@pytest.mark.parametrize("word", ["rank", "node", "gpu", "device", "worker", "tp", "dp", "cuda:", "hip:"])
+def test_which_of_many_failed_is_not_in_a_signature(word: str) -> None:
+    """The same fault on another rank is the same fault; another number of something else is another."""
+    for one, same in ((f"error on {word}1", f"error on {word}12"), (f"{word} 3: error", f"{word} 0: error")):
+        assert crash.normalise(one) == crash.normalise(same)
+    assert crash.normalise("error in layer 3") != crash.normalise("error in layer 4")
+
+
+def test_a_line_that_many_said_counts_once() -> None:
+    """Eight ranks that fail alike are one crash, however many of them the log has."""
+    lines = ["[1] Error: boom", "[2] Error: boom"]
+    one, two = crash.signature("SIGABRT", lines), crash.signature("SIGABRT", lines[:1])
+    assert one["signature"] == two["signature"] == ["SIGABRT", "[N] Error: boom"]
+    assert one["digest"] == two["digest"]
+
+
+def test_every_crash_of_a_sample_is_known(tmp_path: Path) -> None:
+    """Of a restarted server the first as well as the last; on the base leg it is told before any other."""
+    first, last, other = (crash.signature("SIGKILL", [f"Error: {word}"]) for word in ("a", "b", "c"))
+    for leg in ("b", "a"):
+        journal.place(tmp_path, leg, 1).folder.mkdir(parents=True)
+        journal.place(tmp_path, leg, 1).update(crashes=[first, last])
+    own = journal.place(tmp_path, "c", 1)
+    for one in (first, last):
+        said = "the same crash happens on base (a sample 1)"
+        assert crash.compared(one, tmp_path, "a", own) == said
+        assert crash.compared(one, tmp_path, "z", own).startswith("the same crash was seen before (")
+    assert crash.compared(other, tmp_path, "a", own) == "no other sample has this crash"
+    assert crash.compared(other, tmp_path, "z", own) == "base (z) has not run yet"
 
 
 def campaign_file(folder: Path, script: Script) -> Path:

@@ -10,11 +10,14 @@ import pytest
 
 from harness import cli, exits
 from harness.exits import InputError
-from harness.legs import stored
+from harness.legs import journal, stored
+from harness.legs.page import facts
 from harness.legs.pool.answers import matrix
 from suites.self.legs_folders import asks, failed, record, sample
 
 WHAT = ("status", "certify", "pool", "report")
+
+CRASH = {"ended": "x", "compared": "y", "digest": "d"}
 
 LINES: list[tuple[dict[str, Any], str]] = [
     ({"strict_correct": 5}, "strict_correct is 5, allowed is true or false"),
@@ -26,8 +29,8 @@ LINES: list[tuple[dict[str, Any], str]] = [
         {"status": "fine"},
         "status is 'fine', allowed is 'answered', 'empty', 'truncated', 'stopped' or 'failed'",
     ),
-    ({"finish_reason": "length"}, "status is 'answered', allowed is 'truncated': it ended by 'length'"),
-    ({"reply": " "}, "status is 'answered', allowed is 'empty': the reply has no text"),
+    ({"finish_reason": "length"}, "status is 'answered', allowed is 'truncated': finish_reason is 'length'"),
+    ({"reply": " "}, "status is 'answered', allowed is 'empty': reply has no text"),
     ({"reply": "half \ud800"}, "reply: it has half of a surrogate pair, allowed is a text"),
     ({"question": -1}, "question is -1, allowed is a whole number of 0 or more"),
     ({"question": "1"}, "question is '1', allowed is a whole number of 0 or more"),
@@ -39,6 +42,23 @@ LINES: list[tuple[dict[str, Any], str]] = [
     ({"latency": float("nan")}, "latency is nan, allowed is a finite number"),
     ({"prompt_hash": 7}, "prompt_hash is 7, allowed is a text"),
     ({"retries": {}}, "retries is {}, allowed is a whole number of 0 or more"),
+    ({"strict": "[invalid]"}, "strict_correct is True, allowed is false: strict is '[invalid]'"),
+    ({"flexible": "[invalid]"}, "flexible_correct is True, allowed is false: flexible is '[invalid]'"),
+    (
+        {"finish_reason": "abort"},
+        "finish_reason is 'abort', allowed is stop, eos, eos_token, stop_sequence, stop_token, end_turn,"
+        " length, max_tokens, max_length: status is 'answered'",
+    ),
+    ({"http_status": 500}, "http_status is 500, allowed is 200: status is 'answered'"),
+    ({"error": "HTTP 500"}, "error is 'HTTP 500', allowed is null: status is 'answered'"),
+    (
+        {**failed(2), "reply": "It is 2."},
+        "reply is 'It is 2.', allowed is null: status is 'failed'",
+    ),
+    (
+        {"status": "x" * 9999},
+        f"status is '{'x' * 79}..., allowed is 'answered', 'empty', 'truncated', 'stopped' or 'failed'",
+    ),
 ]
 """Changes of a line, and the sentence."""
 
@@ -53,6 +73,14 @@ MANIFESTS: list[tuple[Any, str]] = [
     ({"crashes": ["a"]}, "crashes.0 is 'a', allowed is a table"),
     ({"crashes": [{"ended": "x"}]}, "crashes.0.compared is missing, allowed is a file as the harness"),
     ({"log_segments": "abc"}, "log_segments is 'abc', allowed is a list"),
+    ({"log_segments": None}, "log_segments is None, allowed is a list"),
+    ({"crashes": None}, "crashes is None, allowed is a list"),
+    ({"patterns": None}, "patterns is None, allowed is a table"),
+    ({"attempts": None}, "attempts is None, allowed is a whole number of 0 or more"),
+    ({"crashes": [{**CRASH, "lines": 5}]}, "crashes.0.lines is 5, allowed is a list"),
+    ({"crashes": [{**CRASH, "signature": [5]}]}, "crashes.0.signature.0 is 5, allowed is a text"),
+    ({"crashes": [{**CRASH, "time": 4}]}, "crashes.0.time is 4, allowed is a text"),
+    ({"log_segments": [{"from": 0}]}, "log_segments.0.to is missing, allowed is a file as the harness"),
     ({"log_segments": [{"from": "0"}]}, "log_segments.0.from is '0', allowed is a whole number of 0 or more"),
     ({"log_segments": [{"from": 9, "to": 3}]}, "log_segments.0: to is 3, allowed is 9 (where it"),
     ({"patterns": {"log": 1}}, "patterns.log is 1, allowed is true or false"),
@@ -91,6 +119,53 @@ def test_a_manifest_that_no_run_writes_is_refused(change: Any, sentence: str, tm
     with pytest.raises(InputError) as told:
         stored.check(tmp_path)
     assert str(told.value).startswith(f"{file}: {sentence}")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            {"strict": "7"},
+            "strict_correct is True, allowed is false: strict is '7' and target is 'So.\\n#### 18'",
+        ),
+        ({"flexible": "$1,8"}, ""),
+        (
+            {"flexible": "-18"},
+            "flexible_correct is True, allowed is false: flexible is '-18' and target is 'So",
+        ),
+        ({"strict_correct": False}, "strict_correct is False, allowed is true: strict is '18' and target is"),
+        ({"strict": "18.", "strict_correct": False}, ""),
+        ({"strict": "18.0", "strict_correct": False}, ""),
+        ({"strict": "eighteen"}, ""),
+        ({"target": None}, ""),
+        ({"target": "#### [invalid]", "strict": "[invalid]"}, ""),
+    ],
+)
+def test_a_score_fits_what_was_extracted(change: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    """Of tasks whose answer is a number; of what is no plain number, and of other tasks, nothing is said."""
+    known = {"strict": "18", "flexible": "18", "target": "So.\n#### 18"}
+    for task in ("gsm8k", "gsm8k_cot", "others"):
+        where = sample(tmp_path / task, records=[record(0, **known)], identity={"task": task})
+        stored.check(tmp_path / task)
+        lines(tmp_path / task, record(0, **known) | change)
+        if sentence and task != "others":
+            with pytest.raises(InputError) as told:
+                stored.check(tmp_path / task)
+            assert str(told.value).startswith(f"{where.samples} line 1: {sentence}")
+        else:
+            stored.check(tmp_path / task)
+
+
+@pytest.mark.parametrize("name", journal.FIELDS)
+def test_what_is_read_as_unfinished_is_refused_first(name: str, tmp_path: Path) -> None:
+    """Null in any field of a manifest: refused here, or a manifest that the journal reads."""
+    where = sample(tmp_path)
+    where.update(**{name: None})
+    try:
+        stored.check(tmp_path)
+    except InputError:
+        return
+    assert where.manifest()["expected"] == (None if name == "expected" else 4)
 
 
 @pytest.mark.parametrize("content", ["{", "\x00", "[" * 100_000, "\udcff", ""])
@@ -197,3 +272,13 @@ def test_answers_from_elsewhere_are_checked_again(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="leg a has an answer of 5"):
         matrix(pd.DataFrame([{"leg": "a", "sample": 1, "question": 0, "strict_correct": 5}]), "a", "strict")
+
+
+def test_a_number_of_questions_that_nobody_knows_is_a_question_mark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the table of samples and on the page; None would read as a word of the harness."""
+    sample(tmp_path, expected=None)
+    assert cli.main(["legs", "status", str(tmp_path)]) == exits.AGREE
+    assert " 4/? " in capsys.readouterr().out
+    assert facts.of_folder(tmp_path).samples[0][facts.HEADS.index("done")] == "4/?"

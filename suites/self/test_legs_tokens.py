@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tokenizers.pre_tokenizers import WhitespaceSplit
 
 from harness import cli, exits
 from harness.exits import CannotRun
-from harness.legs import importing, journal
+from harness.legs import importing, journal, kept_prompts
 from harness.legs.certify import tokens
 from harness.legs.certify.certificate import Verdict
 from suites.self.legs_folders import point, record, sample
@@ -45,7 +46,7 @@ def test_past_runs_keep_the_prompts_that_were_asked(
     """Each prompt once, though lm-eval logs it for both filters; counted only when a tokenizer is given."""
     camp = tmp_path / "camp"
     where = importing.import_run(run(tmp_path / "out", BOTH), "a", camp)
-    kept = list(importing.prompts(where))
+    kept = kept_prompts.read(where)
     assert kept == [f"{'x' * 20}Question: {question}\nAnswer:" for question in range(4)]
     assert point(camp, "prompts").said == "4 of 4 prompts have no token count"
     count = tokens.tokenizer(words(tmp_path / "t"))
@@ -88,6 +89,24 @@ def test_what_the_server_told_is_not_counted_anew(tmp_path: Path) -> None:
     assert (found["max"], found["min"], found["by_tokenizer"], found["counted"]) == (77, 3, 3, 4)
     sample(tmp_path / "bare", records=[record(0, prompt_tokens=None)])
     assert point(tmp_path / "bare", "prompts", count=count).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        gzip.compress(b'"a prompt"\n' * 99)[:-30], b"no gzip", b"",
+        *(gzip.compress(line + b"\n") for line in (b"5", b'{"a": 1}', b"{bad", b'"\\ud800"', b"\xff")),
+    ],
+)  # fmt: skip
+def test_damaged_prompts_are_told(content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Cut, no gzip, no text: one sentence that names the file, and nothing is counted."""
+    where = importing.import_run(run(tmp_path / "out", BOTH), "a", tmp_path / "camp")
+    (where.folder / kept_prompts.PROMPTS).write_bytes(content)
+    line = ["legs", "certify", str(tmp_path / "camp"), "--tokenizer", str(words(tmp_path / "t"))]
+    assert cli.main(line) == (exits.USAGE if content else exits.UNPROVEN)
+    said = capsys.readouterr().err
+    assert said.count("\n") == bool(content)
+    assert (f"{where.folder / kept_prompts.PROMPTS} is damaged, allowed is" in said) == bool(content)
 
 
 def test_without_the_library_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.command import power_source
 from harness.exits import CannotRun, InputError
-from harness.power.source import faults, known, sweep, targets
+from harness.power.lines import PENDING
+from harness.power.source import faults, known, sweep, targets, worker
 from harness.power.source.tree import Copy
 
 TEXT = '''\
@@ -66,19 +68,103 @@ def test_reasons_are_matched_by_the_lines_and_refused_without_one(tmp_path: Path
 
 def test_every_reason_is_about_a_fault_that_there_is() -> None:
     """Of the in-tree files; a reason whose lines are gone has to go too."""
-    texts = {one.file: one for one in targets.TARGETS.values() if one.tree == "project"}
-    for file, before, after in known.load():
-        if file in texts:
-            made = faults.faults((sweep.PROJECT / file).read_text(), texts[file].functions)
-            assert (file, before, after) in {
-                known.key({"file": file, "before": one.before, "after": one.after}) for one in made
-            }
+    reasons = list(known.load())
+    for target in targets.TARGETS.values():
+        mine = {one for one in reasons if one[0] == target.file and target.tree == "project"}
+        if mine:
+            made = faults.faults((worker.PROJECT / target.file).read_text(), target.functions)
+            lines = [{"file": target.file, "before": one.before, "after": one.after} for one in made]
+            assert mine <= {known.key(one) for one in lines}
 
 
 def test_a_fault_is_killed_by_a_case_and_its_line_is_read_again(tmp_path: Path) -> None:
     """Two faults of the pool's source through its smoke cases, in a warm process."""
     target = targets.TARGETS["pooling"]
-    plan = sweep.plan(target, {"project": sweep.PROJECT}, "smoke", tmp_path, sample=2, seed=3)
+    plan = sweep.plan(target, {"project": worker.PROJECT}, "smoke", tmp_path, sample=2, seed=3)
     records = list(sweep.run(plan, 1))
     assert len(records) == 2 and any(one["how"] for one in records)
     assert plan.left == [] and list(sweep.run(plan, 1)) == []
+
+
+def _told(monkeypatch: pytest.MonkeyPatch, took: dict[str, float], red: dict[str, str]) -> worker.Baseline:
+    """The baseline of a target over suites pool and gate, from what a process would say."""
+    target = targets.SourceTarget("two", "x.py", ("pool", "gate"))
+    told = {"how": "", "said": "", "took": took, "red": red}
+    monkeypatch.setattr(worker.Zygote, "_ask", lambda *_, **__: told)
+    return worker.Zygote(target, Path(), {}).baseline([*took, *red])
+
+
+def test_a_suite_without_a_green_case_is_an_error_and_others_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Green ones judge, quickest first; of the others it is kept why."""
+    pool, other = "pool-layers21-page64-blocks3-d128", "pool-layers3-page16-blocks7-d128"
+    gate = "gate-ruledsa-bytransfer"
+    found = _told(monkeypatch, {pool: 2.0, gate: 1.0}, {other: "refused: no pool"})
+    assert found.cases == (gate, pool) and found.left_out == {other: "refused: no pool"}
+    with pytest.raises(CannotRun, match="no case of suite gate is green without a fault: refused: no gate"):
+        _told(monkeypatch, {pool: 2.0}, {gate: "refused: no gate"})
+    with pytest.raises(CannotRun, match="no case of suite gate is green without a fault: it lists none"):
+        _told(monkeypatch, {pool: 2.0}, {})
+
+
+def _swept(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> sweep.SourcePlan:
+    """A plan of one fault over suite pool after a sweep in which each fault became ``how``."""
+    said = worker.Baseline((), {"some-case": "error: broken"}, 1.0)
+    told = {"how": how, "case": "", "said": ""}
+    monkeypatch.setattr(worker.Zygote, "__enter__", lambda self: self)
+    monkeypatch.setattr(worker.Zygote, "baseline", lambda *_: said)
+    monkeypatch.setattr(worker.Zygote, "trial", lambda *_: told)
+    roots = {"project": worker.PROJECT}
+    plan = sweep.plan(targets.TARGETS["pooling"], roots, "smoke", folder, sample=1, seed=3)
+    assert len(list(sweep.run(plan, 1))) == 1
+    return plan
+
+
+def test_what_was_left_out_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also for a run that finds everything on disk."""
+    assert _swept(tmp_path, monkeypatch, "bits").left_out == {"some-case": "error: broken"}
+    roots = {"project": worker.PROJECT}
+    again = sweep.plan(targets.TARGETS["pooling"], roots, "smoke", tmp_path, sample=1, seed=3)
+    assert again.left == [] and again.left_out == {"some-case": "error: broken"}
+
+
+def test_a_missed_fault_is_tried_again_when_other_cases_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A killed one is not; and a reason that is known now counts for a line that is older."""
+    missed = _swept(tmp_path / "missed", monkeypatch, "")
+    killed = _swept(tmp_path / "killed", monkeypatch, "bits")
+    assert missed.left == [] and [one["why"] for one in missed.records] == [PENDING]
+    listed = sweep.cases_of(missed.target, "smoke")
+    monkeypatch.setattr(sweep, "cases_of", lambda *_: [*listed, "one more"])
+    assert missed.left == list(missed.names) and killed.left == []
+    fault = missed.faults[missed.names[0]]
+    key = known.key({"file": missed.target.file, "before": fault.before, "after": fault.after})
+    monkeypatch.setattr(known, "load", lambda: {key: "the same"})
+    assert missed.left == [] and [one["why"] for one in missed.records] == ["the same"]
+
+
+def test_a_project_that_changes_meanwhile_ends_the_sweep(tmp_path: Path) -> None:
+    """A file that is edited, or new, by its name; its own caches do not count."""
+    (tmp_path / "harness").mkdir()
+    (tmp_path / "harness" / "x.py").write_text("1")
+    unchanged = worker.Unchanged(tmp_path)
+    (tmp_path / "harness" / "x.pyc").write_text("cache")
+    unchanged.check()
+    (tmp_path / "harness" / "new.py").write_text("1")
+    with pytest.raises(CannotRun, match=r"harness/new\.py changed while faults were tried"):
+        unchanged.check()
+    (tmp_path / "harness" / "new.py").unlink()
+    (tmp_path / "harness" / "x.py").write_text("12")
+    with pytest.raises(CannotRun, match=r"harness/x\.py changed"):
+        unchanged.check()
+
+
+def test_the_table_of_a_log_has_a_row_a_source_and_what_did_not_judge() -> None:
+    """Columns and their sum, then the cases left out."""
+    one = {"faults": 3, "killed": 1, "equivalent": 1, "survived": 1, "left_out": {"a-case": "error: x"}}
+    two = {"faults": 2, "killed": 2, "equivalent": 0, "survived": 0, "left_out": {}}
+    said = power_source.markdown({"first": one, "second": two}).splitlines()
+    assert said[2:5] == ["| first | 3 | 1 | 1 | 1 |", "| second | 2 | 2 | 0 | 0 |", "| all | 5 | 3 | 1 | 1 |"]
+    assert said[-1] == "first is not judged by `a-case`, red without a fault: error: x"

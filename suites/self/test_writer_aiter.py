@@ -12,6 +12,8 @@ import torch
 from harness import runner
 from harness.case.cases import parse
 from harness.checks.writer import inputs as writer_inputs
+from harness.hip import compilers
+from harness.hip.compilers import CannotCompile
 from harness.judge.ledger import Ledger
 from harness.judge.verdict import OUT_OF_SCOPE, Status
 from harness.paths.aiter import AiterPath, writing
@@ -74,12 +76,28 @@ def request() -> WriteTokens:
     return writer_inputs.build(CASE)
 
 
-def test_off_a_chip_it_is_out_of_scope_in_one_sentence(tmp_path: Path) -> None:
+def test_a_tree_without_the_kernel_is_out_of_scope_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compilers, "find", lambda: None)
     path = AiterPath(plant(tmp_path, NEW))
-    with pytest.raises(OutOfScope, match=r"^indexer_qk_\w+ is a HIP kernel and needs a gfx950$"):
+    with pytest.raises(
+        OutOfScope, match=r"^csrc/kernels/cache_kernels.cu, a HIP source, is not in this tree$"
+    ):
         path.run(request())
     verdict = runner.run(CASE, path, Ledger())
     assert verdict.status is Status.UNSUPPORTED and verdict.facts[OUT_OF_SCOPE] is True
+
+
+def test_a_machine_without_a_compiler_is_out_of_scope_in_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> None:
+        raise CannotCompile("no compiler")
+
+    monkeypatch.setattr(compilers, "find", none)
+    with pytest.raises(OutOfScope, match=r"^no compiler$"):
+        AiterPath(plant(tmp_path, NEW)).run(request())
 
 
 LACKING = {
@@ -97,7 +115,7 @@ def test_an_aiter_without_the_mode_is_named(tmp_path: Path, taken: str) -> None:
     plant(tmp_path, taken)
     with pytest.raises(OutOfScope) as off_chip:
         AiterPath(tmp_path).run(request())
-    assert str(off_chip.value).endswith(f"of this aiter {LACKING[taken]}")
+    assert str(off_chip.value) == f"indexer_qk_rope_quant_and_cache of this aiter {LACKING[taken]}"
     with pytest.raises(Unsupported) as on_chip:
         OnChip(tmp_path).run(request())
     assert not on_chip.value.expected

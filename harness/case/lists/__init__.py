@@ -15,6 +15,7 @@ from harness.case.lists import (
     prefill,
     quantise,
     replay,
+    rotate,
     schedule,
     speculative,
     topk,
@@ -42,6 +43,7 @@ MODULES = (
     gate,
     pool,
     fp8,
+    rotate,
     pipeline,
 )
 SUITES: dict[str, Suite] = {module.SUITE.name: module.SUITE for module in MODULES}

@@ -17,6 +17,7 @@ SMOKE = (
     "speculative-n3-h16-d256-ctx254,510,10,511,1-steps2-ub2-tstrided-faddress-s3",
     "speculative-n2-h16-d128-ctx256-steps1-ub1-ttight-fties-s4",
     "speculative-n4-h16-d128-ctx5x150-steps1-ub1-tshuffled-fbytes-s5",
+    "speculative-n8-h16-d128-ctx300,9-steps1-ub1-tshuffled-fbytes-s6",
 )
 
 

@@ -54,6 +54,8 @@ def full() -> Iterator[str]:
                 )
                 turn += 1
     yield "writer-r509-h16-d128-pairneox-all0-p3-fspread-s99"
+    for fill, pairing, every in (("quiet", "neox", 1), ("special", "interleaved", 0)):
+        yield f"writer-r{OVER - 2}-h16-d128-pair{pairing}-all{every}-p2-f{fill}-s{98 - every}"
 
 
 def check(case: Case) -> None:
@@ -62,6 +64,8 @@ def check(case: Case) -> None:
         raise CaseError(f"r + p is {case.r + case.p}, allowed in suite {case.suite} are at most {MOST} rows")
 
 
+OVER = 257
+"""Rows from which on aiter's writer takes its other instance."""
 MOST = 1 << 12
 """Rows of a case, padding included."""
 

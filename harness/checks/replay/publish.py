@@ -39,6 +39,9 @@ def check(book: Book, case: Case, replays: list[Inputs]) -> Verdict | None:
     units = schedule.decode_units(case.n, case.bucket)
     whole = replay_contents.poisoned_entries(units + replay_contents.GUARD)
     ragged = _Ragged(case, units)
+    wrong = ragged.refused(book)
+    if wrong is not None:
+        return wrong
     for one in replays:
         text = f"to publish {','.join(map(str, one.context_lens.tolist()))}"
         entries = whole[:units]
@@ -52,11 +55,18 @@ def check(book: Book, case: Case, replays: list[Inputs]) -> Verdict | None:
 
 
 def _smallest(book: Book, case: Case, one: Inputs, text: str) -> Verdict | None:
-    """One entry a row: the chunks of a row must be folded into it, and none may be cut off."""
-    entries = replay_contents.poisoned_entries(case.rows)
-    book.ask(Publish(one.context_lens, case.n, one.width, entries))
-    step = _Published(one.context_lens, case.n, one.width, entries)
-    return entries_differ(book, step, f"{text} to one entry a row")
+    """One entry a row: the chunks of a row must be folded into it, and none may be cut off.
+
+    Also where max_seq_len is one chunk, so that no size up to its width holds a longer row.
+    """
+    for width in (one.width, 1):
+        entries = replay_contents.poisoned_entries(case.rows)
+        book.ask(Publish(one.context_lens, case.n, width, entries))
+        step = _Published(one.context_lens, case.n, width, entries)
+        wrong = entries_differ(book, step, f"{text} to one entry a row, at a width of {width}")
+        if wrong is not None:
+            return wrong
+    return None
 
 
 def units_differ(book: Book, next_n: int, max_bs: int) -> Verdict | None:
@@ -181,15 +191,37 @@ class _Ragged:
             book, one, late, f"{text}, with windows that start late"
         )
 
+    def refused(self, book: Book) -> Verdict | None:
+        """Fewer entries than rows, of which some would never be scored."""
+        rows = torch.zeros(self._rows, dtype=torch.int32)
+        if self._rows == 1:
+            return None
+        try:
+            book.ask(PublishPrefill(rows, rows, rows + 1, 256, self._whole[: self._rows - 1]))
+        except Unsupported:
+            raise
+        except Exception:  # whatever it raises, it did not go on
+            book.total += 1
+            return None
+        return book.refuse(f"a buffer of {self._rows - 1} entries for {self._rows} rows", "to be refused")
+
     def _scheduled(self, book: Book, one: Inputs, rows: windows.Windows, text: str) -> Verdict | None:
         """The prefill schedule of ``rows``; windows of a decode step all start at 0, others need not."""
+        for units, width in ((self._units, one.width), (self._rows, one.width), (self._rows, 1)):
+            step = f"{text} to {units} entries, at a width of {width}"
+            wrong = self._filled(book, rows, units, width, step)
+            if wrong is not None:
+                return wrong
+        return None
+
+    def _filled(self, book: Book, rows: windows.Windows, units: int, width: int, text: str) -> Verdict | None:
         seq, start, end = (part.to(torch.int32).contiguous() for part in (rows.seq, rows.start, rows.end))
-        book.ask(PublishPrefill(seq, start, end, one.width, self._whole[: self._units]))
-        right = torch.full_like(self._whole, UNWRITTEN)
-        right[: self._units] = schedule.prefill_schedule(rows, units=self._units, max_seq_len=one.width)
+        right = self._whole.clone()
+        book.ask(PublishPrefill(seq, start, end, width, self._whole[:units]))
+        right[:units] = schedule.prefill_schedule(rows, units=units, max_seq_len=width)
         wrong = compare.integers(self._whole, right)
         book.total += right.numel()
         if wrong is None:
             return None
-        shared = coverage_text(schedule.prefill_coverage(self._whole[: self._units], rows))
+        shared = coverage_text(schedule.prefill_coverage(self._whole[:units], rows))
         return book.differ(wrong, Grade.EXACT, where={"tensor": "prefill schedule"}, shared=shared, step=text)

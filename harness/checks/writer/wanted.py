@@ -4,7 +4,9 @@ Where one byte is right, that byte; where the order of summation leaves several 
 one found if it is among them. A group with an infinity has scale 255 and codes that mean nothing. A NaN
 has no part in its group's maximum, which production takes by ``fmaxf``, so its group has the scale of the
 others (that of zeros where there is no other); its own code means nothing, E2M1 having no NaN. All else
-is what was there before.
+is what was there before. Float32 numbers below the normal ones are kept or flushed (`eightbit_subnormals`),
+throughout; a flushed rotation has two right values where a product is subnormal and the sum is not, as that
+depends on fusing. The scale's floor is normal, so it is what flushing leaves as it is.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import torch
 from torch import Tensor
 
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
-from oracles import layout, normalise, prepare
+from oracles import eightbit_subnormals, layout, normalise, prepare
 from oracles.formats import E8M0_NAN, GROUP, PRODUCTION, QuantRule
 from oracles.normalise import Range
 
@@ -49,29 +51,36 @@ class Wanted:
 
     @property
     def open_bytes(self) -> int:
-        return self.keys.open_bytes
+        return self.keys.open_bytes + self.queries.open_bytes
 
 
 NONE = Settled(torch.empty(0, 0, dtype=torch.uint8), torch.empty(0, 0, dtype=torch.uint8), 0, 0)
 
 
-def wanted(asked: WriteTokens, before: Sequence[Tensor], found: Sequence[Tensor]) -> Wanted:
-    """``before`` and ``found``: the five outputs before and after the writer ran."""
+def wanted(
+    asked: WriteTokens, before: Sequence[Tensor], found: Sequence[Tensor], *, mode: str = "kept"
+) -> Wanted:
+    """``before`` and ``found``: the five outputs before and after the writer ran.
+
+    ``mode``: what becomes of subnormal numbers, one of `oracles.eightbit_subnormals.MODES`.
+    """
     want = dict(zip(WRITTEN_TOKENS, (as_bits(tensor).clone() for tensor in before), strict=True))
     have = dict(zip(WRITTEN_TOKENS, found, strict=True))
     active = asked.slots >= 0
     if asked.compute_all_q_rope:
         active = torch.ones_like(active)
-    queries = _queries(asked, active, have, want) if bool(active.any()) else NONE
-    keys = _keys(asked, asked.slots >= 0, have, want)
+    queries = _queries(asked, active, have, want, mode) if bool(active.any()) else NONE
+    keys = _keys(asked, asked.slots >= 0, have, want, mode)
     return Wanted(want, keys, queries)
 
 
-def _queries(asked: WriteTokens, active: Tensor, have: dict[str, Tensor], want: dict[str, Tensor]) -> Settled:
+def _queries(
+    asked: WriteTokens, active: Tensor, have: dict[str, Tensor], want: dict[str, Tensor], mode: str
+) -> Settled:
     """Fill in the query side of ``want`` for the rows that are computed."""
     heads = asked.q.shape[1]
     queries = settle(
-        query_range(asked, active),
+        query_range(asked, active, mode=mode),
         layout.unpack_nibbles(have["q_codes"][active]).flatten(0, 1),
         layout.read_query_scales(have["q_scales"][active], heads).flatten(0, 1),
     )
@@ -81,11 +90,13 @@ def _queries(asked: WriteTokens, active: Tensor, have: dict[str, Tensor], want: 
     return queries
 
 
-def _keys(asked: WriteTokens, kept: Tensor, have: dict[str, Tensor], want: dict[str, Tensor]) -> Settled:
+def _keys(
+    asked: WriteTokens, kept: Tensor, have: dict[str, Tensor], want: dict[str, Tensor], mode: str
+) -> Settled:
     """Fill in the slots of ``want`` that a row has."""
     block, row = asked.slots[kept] // PAGE, asked.slots[kept] % PAGE
     keys = settle(
-        key_range(asked, kept),
+        key_range(asked, kept, mode=mode),
         layout.unpack_nibbles(have["k_codes"][block, :, :, row].flatten(1)),
         have["k_scales"][block, :, :, layout.bent_row(row)].flatten(1),
     )
@@ -93,15 +104,38 @@ def _keys(asked: WriteTokens, kept: Tensor, have: dict[str, Tensor], want: dict[
     return keys
 
 
-def query_range(asked: WriteTokens, active: Tensor) -> Range:
-    """Rotated queries of the rows that are computed, [rows * H, D]: one right value each."""
+def query_range(asked: WriteTokens, active: Tensor, *, mode: str = "kept") -> Range:
+    """Rotated queries of the rows that are computed, [rows * H, D]: one right value each where kept.
+
+    Flushed, a subnormal among the dims that are not rotated reaches the conversion as it is; what that makes
+    of it is not documented, so it counts as itself or as a zero.
+    """
     place = asked.positions[active].clamp(0, asked.cos.shape[0] - 1)
+    if mode == "flushed":
+        given = Range(asked.q[active], asked.q[active])
+        made = eightbit_subnormals.rope_range(given, asked.cos, asked.sin, place, pairing=asked.pairing)
+        zeroed = eightbit_subnormals.flush(given.low.float()).bfloat16()
+        ends = normalise.ordered(torch.stack((made.low, made.high, _past(zeroed, made.low, asked))))
+        return Range(*(normalise.valued(end).flatten(0, 1) for end in (ends.amin(0), ends.amax(0))))
     turned = prepare.rope(asked.q[active], asked.cos, asked.sin, place, pairing=asked.pairing).flatten(0, 1)
     return Range(turned, turned)
 
 
-def key_range(asked: WriteTokens, kept: Tensor) -> Range:
+def _past(zeroed: Tensor, rotated: Tensor, asked: WriteTokens) -> Tensor:
+    """``rotated`` [T, H, D] with the dims that no rotation touches from ``zeroed``."""
+    turned = 2 * asked.cos.shape[1]
+    return torch.cat((rotated[..., :turned], zeroed[..., turned:]), -1)
+
+
+def key_range(asked: WriteTokens, kept: Tensor, *, mode: str = "kept") -> Range:
     """Normalised and rotated keys of the rows that have a slot."""
+    if mode == "flushed":
+        norm = eightbit_subnormals.layer_norm_range(
+            asked.k[kept], asked.norm_weight, asked.norm_bias, eps=asked.epsilon
+        )
+        return eightbit_subnormals.rope_range(
+            norm, asked.cos, asked.sin, asked.positions[kept], pairing=asked.pairing
+        )
     normal = normalise.layer_norm_range(asked.k[kept], asked.norm_weight, asked.norm_bias, eps=asked.epsilon)
     return normalise.rope_range(normal, asked.cos, asked.sin, asked.positions[kept], pairing=asked.pairing)
 

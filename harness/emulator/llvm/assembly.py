@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from harness.emulator.llvm import eight_bits
 from harness.emulator.llvm.instructions import Instruction
 from harness.emulator.llvm.kinds import Kind
 from harness.emulator.llvm.values import UNDEFINED, Typed
@@ -36,7 +37,8 @@ def _max3(builder: Builder, kind: Kind, numbers: Sequence[int]) -> int:
 def _codes(name: str) -> Write:
     def write(builder: Builder, kind: Kind, numbers: Sequence[int]) -> int:
         operands = (numbers[1], numbers[2], numbers[0])
-        return builder.emit("cvt_pk_fp8", operands, kind, select=0, format=name)
+        kept = eight_bits.format_of(builder, name)
+        return builder.emit("cvt_pk_fp8", operands, kind, select=0, format=kept)
 
     return write
 

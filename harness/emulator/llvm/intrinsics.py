@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from harness.emulator.llvm import assembly
+from harness.emulator.llvm import assembly, eight_bits
 from harness.emulator.llvm.instructions import Instruction
 from harness.emulator.llvm.kinds import Kind
 
@@ -154,9 +154,9 @@ def _convert(builder: Builder, one: Instruction, name: str, numbers: list[int]) 
     if name == "cvt.scalef32.pk.fp4.f32":
         return builder.emit("cvt_scale_pk_fp4", numbers[:4], one.kind, select=int(one.operands[4].value))
     if name in ("cvt.pk.fp8.f32", "cvt.pk.bf8.f32"):
-        select = int(bool(one.operands[3].value))
-        return builder.emit("cvt_pk_fp8", numbers[:3], one.kind, select=select, format=name.split(".")[2])
+        select, kept = int(bool(one.operands[3].value)), eight_bits.format_of(builder, name.split(".")[2])
+        return builder.emit("cvt_pk_fp8", numbers[:3], one.kind, select=select, format=kept)
     if name in ("cvt.f32.fp8", "cvt.f32.bf8"):
-        select = int(one.operands[1].value)
-        return builder.emit("cvt_f32_fp8", numbers[:1], one.kind, select=select, format=name.split(".")[2])
+        select, kept = int(one.operands[1].value), eight_bits.format_of(builder, name.split(".")[2])
+        return builder.emit("cvt_f32_fp8", numbers[:1], one.kind, select=select, format=kept)
     raise builder.refuse(f"intrinsic llvm.amdgcn.{name}")

@@ -26,6 +26,7 @@ LINKAGE = frozenset(
 LABEL = re.compile(r'^("(?:[^"\\]|\\.)*"|[-\w$.]+):')
 NAMED = re.compile(r'%("[^"]*"|[-\w$.]+) = type ')
 FLUSH = re.compile(r'"denormal-fp-math(-f32)?"="preserve-sign')
+TARGET = re.compile(r'"target-cpu"="([^"]+)"')
 LOCATION = re.compile(r"^(!\d+) = (?:distinct )?!(\w+)\((.*)\)$")
 
 
@@ -50,6 +51,8 @@ class Function:
     kernel: bool
     flush: bool
     """Whether float32 numbers below the normal ones are taken, and given, as zero."""
+    target: str
+    """The chip it is compiled for (``gfx950``), empty where the text does not say."""
     parameters: tuple[Parameter, ...]
     blocks: list[BasicBlock] = field(default_factory=list)
 
@@ -74,6 +77,8 @@ class Module:
     metadata: dict[str, tuple[str, str]] = field(default_factory=dict)
     flushing: set[str] = field(default_factory=set)
     """Groups of attributes, ``#0``, under which float32 numbers below the normal ones are zero."""
+    targets: dict[str, str] = field(default_factory=dict)
+    """Group of attributes to the chip that it names."""
 
     def position(self, debug: str) -> str:
         """``file:line``, the innermost first, of a metadata number; empty where it is none."""
@@ -104,8 +109,8 @@ def read(text: str) -> Module:
     lines = list(enumerate(text.splitlines(), 1))
     _name_types(module, [(number, line) for number, line in lines if NAMED.match(line)])
     for _, line in lines:
-        if line.startswith("attributes ") and FLUSH.search(line):
-            module.flushing.add(line.split()[1])
+        if line.startswith("attributes "):
+            _attributes(module, line)
         elif line.startswith("!"):
             match = LOCATION.match(line)
             if match:
@@ -119,6 +124,14 @@ def read(text: str) -> Module:
             module.functions[function.name] = function
             _body(module, function, stream)
     return module
+
+
+def _attributes(module: Module, line: str) -> None:
+    group, target = line.split()[1], TARGET.search(line)
+    if FLUSH.search(line):
+        module.flushing.add(group)
+    if target:
+        module.targets[group] = target[1]
 
 
 def _name_types(module: Module, lines: list[tuple[int, str]]) -> None:
@@ -188,10 +201,12 @@ def _head(module: Module, line: str, number: int) -> Function:
         given = unquoted(inner.next()) if inner.peek().startswith("%") else f"%{len(parameters)}"
         parameters.append(Parameter(given, kind, byref))
         inner.take(",")
-    flush = False
+    flush, target = False, ""
     while cursor.peek():
-        flush |= cursor.next() in module.flushing
-    return Function(name, kernel, flush, tuple(parameters))
+        word = cursor.next()
+        flush |= word in module.flushing
+        target = module.targets.get(word, target)
+    return Function(name, kernel, flush, target, tuple(parameters))
 
 
 def _body(module: Module, function: Function, stream: Iterator[tuple[int, str]]) -> None:

@@ -1,7 +1,8 @@
 """Did every question get a whole answer? A failed request is no wrong answer, and a cut reply no answer.
 
 Contract: every sample is finished, has all its questions and no other, no failed request, and no larger share
-of cut, empty or stopped replies than the campaign allows. Where neither a finish reason nor a token count was
+of cut, empty or stopped replies than the campaign allows. A sample that does not say how many questions it
+was to have may be the beginning of one. Where neither a finish reason nor a token count was
 kept (past lm-eval runs), nobody can tell a whole reply from a cut one. Fewer samples than the campaign asks
 for are told, and each of them counts.
 """
@@ -32,6 +33,10 @@ def point(leg: Leg) -> Point:
     more = _fewer(found) + _duplicates(found)
     if wrong:
         return Point(NAME, Verdict.FAILS, "; ".join(wrong) + more, figures=found)
+    if found["unsized"]:
+        whose = f"sample {', '.join(map(str, found['unsized']))}"
+        said = f"{_counts(found)}; how many questions {whose} was to have is not known"
+        return Point(NAME, Verdict.UNKNOWN, said + more, figures=found)
     untold = found["untold"]
     if untold:
         said = f"{_counts(found)}; how {untold} of them ended is not known, so a cut one cannot be told"
@@ -40,7 +45,10 @@ def point(leg: Leg) -> Point:
 
 
 def figures(leg: Leg) -> dict[str, Any]:
-    """Counts over all samples; ``untold``: replies of which nobody knows how they ended."""
+    """Counts over all samples; ``untold``: replies of which nobody knows how they ended.
+
+    ``unsized``: numbers of the samples of which nobody knows how many questions they were to have.
+    """
     statuses = Counter(str(one["status"]) for one in leg.records)
     questions, sample = max((_most_alike(one), one.number) for one in leg.samples)
     return {
@@ -49,6 +57,7 @@ def figures(leg: Leg) -> dict[str, Any]:
         "expected": sum(one.expected for one in leg.samples),
         **{status: statuses[status] for status in STATUSES},
         "untold": sum(_untold(one) for one in leg.records),
+        "unsized": [one.number for one in leg.samples if not one.sized],
         "unfinished": sum(one.status not in ENDED for one in leg.samples),
         "crashed": sum(one.status == "crashed" for one in leg.samples),
         "alike": questions,

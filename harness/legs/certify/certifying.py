@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.exits import InputError
-from harness.legs import journal, stored
+from harness.legs import drive, journal, stored
 from harness.legs.campaign import Campaign
 from harness.legs.certify import answers, control, measured, path, prompts, repeats, settings, tokens
 from harness.legs.certify.certificate import Certificate, Point, Verdict
 from harness.legs.certify.measured import Leg
 from harness.record import document
 
-FILE = "certificates.json"
+FILE = drive.CERTIFICATES
 
 
 def certify(

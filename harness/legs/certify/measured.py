@@ -18,6 +18,7 @@ from harness.exits import InputError
 from harness.legs import drive, journal, stored
 from harness.legs.campaign import Campaign, sentences
 from harness.legs.sections import Certify
+from harness.legs.shown import short
 
 Record = dict[str, Any]
 
@@ -36,13 +37,17 @@ class Asked:
 
 @dataclass(frozen=True)
 class Sample:
-    """One sample: ``status`` as `harness.legs.drive.state` says it, ``expected`` questions in all."""
+    """One sample: ``status`` as `harness.legs.drive.state` says it, ``expected`` questions in all.
+
+    ``sized``: whether anything on disk says how many; else ``expected`` is what there is.
+    """
 
     where: journal.Place
     status: str
     manifest: Mapping[str, Any]
     records: tuple[Record, ...]
     expected: int
+    sized: bool
 
     @property
     def number(self) -> int:
@@ -104,17 +109,33 @@ def asked_of(campaign: Campaign | None, leg: str) -> Asked:
 
 def legs(directory: Path, campaign: Campaign | None, index_topk: int | None = None) -> list[Leg]:
     """Every leg with a sample in ``directory``; ``index_topk`` replaces what the campaign says."""
-    live = drive.busy(directory)
+    live, driven = drive.busy(directory), questions(directory)
     found: dict[str, list[Sample]] = {}
     for where in journal.places(directory):
-        found.setdefault(where.leg, []).append(_sample(where, live))
+        of_campaign = campaign is not None and where.leg in campaign.legs
+        found.setdefault(where.leg, []).append(_sample(where, live, driven if of_campaign else None))
     asked = {leg: asked_of(campaign, leg) for leg in found}
     if index_topk is not None:
         asked = {leg: replace(one, index_topk=index_topk) for leg, one in asked.items()}
     return [Leg(leg, tuple(samples), asked[leg]) for leg, samples in found.items()]
 
 
-def _sample(where: journal.Place, live: bool) -> Sample:
+def questions(directory: Path) -> int | None:
+    """Questions of each sample as the campaign was driven; None where it does not say.
+
+    Raises `InputError` for what is no number of questions.
+    """
+    file = directory / drive.CAMPAIGN
+    found = stored.read(file).get("expected") if file.exists() else None
+    if found is not None and (not isinstance(found, int) or isinstance(found, bool) or found < 0):
+        raise InputError(f"{file}: expected is {short(found)}, allowed is a whole number of 0 or more")
+    return found
+
+
+def _sample(where: journal.Place, live: bool, driven: int | None) -> Sample:
+    """``driven``: questions of a sample of the campaign, where its own manifest does not say."""
     manifest, records = where.manifest(), journal.read(where.samples)[0]
-    expected = int(manifest.get("expected") or len(records))
-    return Sample(where, drive.state(where, live), manifest, tuple(records), expected)
+    told = manifest.get("expected")
+    expected = driven if told is None else int(told)
+    count = len(records) if expected is None else expected
+    return Sample(where, drive.state(where, live), manifest, tuple(records), count, expected is not None)

@@ -113,5 +113,10 @@ def _merged(found: Iterable[comparable.Found]) -> comparable.Found:
 
 
 def _holds(leg: Leg, base: Leg) -> str:
-    whose = "the same" if base.name == leg.name else f"those of {base.name}"
-    return f"prompts and settings are {whose} ({several(len(leg.samples), 'sample')})"
+    """The servers' versions are told where they are not one, or nobody knows: they may be what differs."""
+    alone = base.name == leg.name
+    whose = "the same" if alone else f"those of {base.name}"
+    said = f"prompts and settings are {whose} ({several(len(leg.samples), 'sample')})"
+    mine, theirs = ([sample.where for sample in one.samples] for one in (base, leg))
+    versions = "" if alone and len(mine) == 1 else comparable.versions(mine, theirs)
+    return f"{said}; {versions}" if versions else said

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.exits import CannotRun, InputError
-from harness.legs import importing
+from harness.legs import kept_prompts
 from harness.legs.campaign import Campaign
 from harness.legs.certify.measured import Leg
 
@@ -60,7 +60,7 @@ def texts(leg: Leg) -> dict[str, str]:
     return {
         hashlib.sha256(text.encode()).hexdigest(): text
         for sample in leg.samples
-        for text in importing.prompts(sample.where)
+        for text in kept_prompts.read(sample.where)
     }
 
 

@@ -8,19 +8,17 @@ gives at least one remark.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from harness.legs.claims import figures
+from harness.legs.claims import figures, regime
 from harness.legs.claims.arithmetic import Printed, counts, error_fits, standard_errors
 from harness.legs.claims.reported import Figure, Leg, Report, ReportError, Score
 
 HOLDS, FAILS, UNCLEAR = "holds", "cannot be", "cannot tell"
 VERDICTS = (HOLDS, FAILS, UNCLEAR)
-LONG_ENOUGH = 20
-"""Shots from which GSM8K prompts exceed an index_topk of 2048 (2634 tokens and more, spec reported.md)."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +121,20 @@ def counts_above(n: int, plus: Printed, figure: Printed, base_n: int) -> list[in
     ]
 
 
+def claimed_counts(leg: Leg, which: str, told: Report) -> list[int]:
+    """Counts that the report of ``leg`` leaves under ``which``; empty where none can be, or none is told."""
+    score = leg.scores.get(which)
+    if score is None:
+        plus, under = leg.plus[which], told.legs.get(leg.base)
+        if under is None or which not in under.scores:
+            return []
+        return counts_above(leg.n, plus, under.scores[which].figure, under.n)
+    possible = counts(score.figure, leg.n)
+    if score.k is not None:
+        return [score.k] if score.k in possible else []
+    return list(possible)
+
+
 def _may_be(leg: Leg, which: str, left: list[int]) -> bool:
     score = leg.scores.get(which)
     return score is not None and not set(left).isdisjoint(counts(score.figure, leg.n))
@@ -135,8 +147,9 @@ def _exercised(leg: Leg, told: Report) -> Iterator[Remark]:
         longer = shortest > told.index_topk
         text = f"shortest prompt {shortest} tokens, index_topk {told.index_topk}"
         yield Remark(leg.id, "exercised", HOLDS if longer else FAILS, text)
-    elif leg.shots is not None and leg.shots < LONG_ENOUGH:
-        text = f"{leg.shots} shots stay below {told.index_topk} tokens: does not exercise the sparse indexer"
+    elif regime.selects(leg, told) is False:
+        whose = "prompts" if leg.prompt_tokens else f"{leg.shots} shots"
+        text = f"{whose} stay within {told.index_topk} tokens: does not exercise the sparse indexer"
         yield Remark(leg.id, "exercised", UNCLEAR, text)
 
 
@@ -154,21 +167,3 @@ def _figure(figure: Figure, told: Report) -> Iterator[Remark]:
     follows = figure.shown.holds(exact)
     text = f"{figure.says}: {figure.shown.text}, and {figure.rule} gives {float(exact):.6g}"
     yield Remark(figure.id, figure.rule, HOLDS if follows else FAILS, text)
-
-
-def withdrawn(told: Report, cited: Iterable[tuple[str, str]]) -> Iterator[Remark]:
-    """Figures of ``cited`` (where, text) that are those of a withdrawn leg and of no other."""
-    gone: dict[str, list[str]] = {}
-    kept = {
-        score.figure.value
-        for leg in told.legs.values()
-        if leg.standing != "withdrawn"
-        for score in leg.scores.values()
-    }
-    for leg in told.legs.values():
-        for score in leg.scores.values():
-            if leg.standing == "withdrawn" and score.figure.value not in kept:
-                gone.setdefault(score.figure.text, []).append(f"{leg.id}: {leg.why}")
-    for where, text in cited:
-        for reason in gone.get(text, ()):
-            yield Remark(where, "withdrawn", FAILS, f"{text} is a withdrawn figure ({reason})")

@@ -16,11 +16,13 @@ import pandas as pd
 from scipy import stats
 
 from harness.legs.claims.arithmetic import standard_errors
+from harness.legs.claims.audit import claimed_counts
 from harness.legs.claims.reported import Claim, Report
-from harness.legs.claims.reproduce import Answer, Finding, claimed_counts
+from harness.legs.claims.reproduce import Answer, Finding
 from harness.legs.pool.answers import LEVEL, Interval, clustered, matrix, summed
-from harness.legs.pool.between import POWER, changes, detectable, equivalent, paired
-from harness.legs.pool.words import points
+from harness.legs.pool.between import changes, equivalent, paired
+from harness.legs.pool.power import POWER, of_questions
+from harness.legs.pool.words import points, sight
 
 REACH = float(stats.norm.ppf(1 - LEVEL) + stats.norm.ppf(1 - (1 - POWER) / 2))
 """Standard errors in a margin within which both one-sided tests pass with `POWER` where nothing differs."""
@@ -79,11 +81,10 @@ def _difference(
     elif math.isnan(found.error) or not found.error > 0:
         word, said = Answer.CANNOT_TELL, f"{span}: every question changed alike or none did, so no interval"
     else:
-        seen = points(detectable(found.error))
         more = math.ceil(found.compared * (found.error * REACH / margin) ** 2)
         word = Answer.CANNOT_TELL
         said = (
-            f"{span}; differences below {seen} points are not seen, the claim's own error is {points(own)};"
+            f"{span}; {sight(found.detectable)}, the claim's own error is {points(own)};"
             f" about {more} questions would decide within {points(margin)} points"
         )
     return Finding(
@@ -118,8 +119,8 @@ def _detectable(
     base, other = (matrix(table, name, which) for name in names)
     value = float(claim.points[which].value) / 100
     squares = pd.DataFrame({"square": changes(base, other) ** 2})
-    measured, low, high = _scaled(squares, lambda rate, count: detectable(math.sqrt(rate / count)))
-    span = f"differences below {points(measured)} points are not seen ({points(low)} to {points(high)})"
+    measured, low, high = _scaled(squares, of_questions)
+    span = f"losses below {points(measured)} points are not seen ({points(low)} to {points(high)})"
     word = _placed(value <= low, value > high)
     said = f"{span}, claimed are {points(value)}"
     return _finding(
@@ -139,7 +140,7 @@ def _scaled(squares: pd.DataFrame, scale: Callable[[float, int], float]) -> tupl
     _, interval = clustered(squares)
     ends = np.maximum([float(means.mean()) if len(means) else math.nan, interval.low, interval.high], 0.0)
     middle, low, high = (scale(float(end), max(1, len(means))) for end in ends)
-    return middle, 0.0 if ends[1] == 0 else low, high
+    return middle, low, high
 
 
 def _finding(

@@ -1,8 +1,8 @@
 """Which legs of a campaign a claim is about, and whether they were asked what the claim was.
 
-Contract: a leg measured with other shots, questions or task is refused, whatever it scores; model and
-topology of a report are not known well enough to be compared, and that is told. The failure to fear is a
-5-shot campaign that reproduces a 20-shot figure.
+Contract: a leg measured with other shots, questions or task is refused, whatever it scores, and so is one
+that is wrong on purpose; model and topology of a report are not known well enough to be compared, and that is
+told. The failure to fear is a 5-shot campaign that reproduces a 20-shot figure.
 """
 
 from __future__ import annotations
@@ -56,19 +56,22 @@ def offered(campaign: Campaign | None, measured: list[Measured]) -> list[Offered
 def match(claimed: Leg, legs: list[Offered], given: str | None, option: str) -> str:
     """The leg that is meant by ``claimed``: the one ``given`` under ``option``, else the only one that fits.
 
-    Raises `InputError` where none or several fit, and for a given leg of another indexer.
+    Raises `InputError` where none or several fit, and for a given leg that is known to be bad or is of
+    another indexer.
     """
-    names = ", ".join(leg.name for leg in legs)
+    good = [leg for leg in legs if not leg.known_bad]
+    names = ", ".join(leg.name for leg in good) or "none"
     if given is not None:
         one = next((leg for leg in legs if leg.name == given), None)
         if one is None:
             raise InputError(f"{option} is {given!r}, allowed are {names}")
+        if one.known_bad:
+            raise InputError(f"{option} is {given!r}, a known-bad leg, allowed are {names}")
         if not one.fits(claimed):
             raise InputError(
                 f"{option} is {given!r} with indexer {one.indexer}, and {claimed.id} has {claimed.indexer}"
             )
         return given
-    good = [leg for leg in legs if not leg.known_bad]
     for fitting in (
         [leg for leg in good if leg.name == claimed.id],
         [leg for leg in good if leg.names(claimed)],

@@ -6,13 +6,13 @@ misread here would be audited as something nobody claimed.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.exits import InputError
+from harness.legs import toml
 from harness.legs.claims.arithmetic import LARGEST_N, Printed, printed
 
 FILE = Path(__file__).resolve().parents[3] / "results" / "reported.toml"
@@ -106,18 +106,14 @@ CLAIM = {
     "id": str, "kind": str, "leg": str, "base": str, "says": str, "source": str,
     "flexible": str, "strict": str,
 }  # fmt: skip
+TOKENS = ("min", "p50", "max")
 KINDS = ("difference", "spread", "detectable")
 FIGURE = {"id": str, "rule": str, "from": dict, "is": str, "says": str, "source": str}
 
 
 def load(file: Path = FILE) -> Report:
-    """Read ``file``. Raises `ReportError`."""
-    try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ReportError(f"{file} cannot be read: {str(error.strerror).lower()}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReportError(f"{file.name} is no TOML: {error}") from None
+    """Read ``file``. Raises `InputError`, of which `ReportError` is one."""
+    content = toml.read(file)
     unknown = set(content) - {"leg", "claim", "figure", "index_topk", "task"}
     if unknown:
         allowed = "leg, claim, figure, index_topk, task"
@@ -173,6 +169,10 @@ def _leg(record: Any, number: int) -> Leg:
         raise ReportError(f"leg {name} has standing {standing!r}, allowed are {', '.join(STANDINGS)}")
     if standing != "stands" and not found.get("why"):
         raise ReportError(f"leg {name} is {standing} and lacks field why")
+    for which in FILTERS:
+        beside = next((key for key in (f"k_{which}", f"{which}_error") if key in found), None)
+        if which not in found and beside:
+            raise ReportError(f"leg {name} has {beside} and lacks field {which}, which it is about")
     scores = {which: _score(found, which) for which in FILTERS if which in found}
     plus = {
         which: _figure_of(name, f"plus_{which}", found[f"plus_{which}"])
@@ -189,11 +189,13 @@ def _check_counts(found: Mapping[str, Any]) -> None:
     for entry, least in (("prompts", 1), ("shots", 0)):
         if entry in found and not least <= found[entry] <= LARGEST_N:
             raise ReportError(f"leg {name} has {entry} {found[entry]}, allowed are {least} to {LARGEST_N}")
-    for which, tokens in found.get("prompt_tokens", {}).items():
-        if not isinstance(tokens, int) or isinstance(tokens, bool) or tokens < 0:
-            raise ReportError(
-                f"leg {name} has prompt_tokens.{which} {tokens!r}, allowed is a whole number of 0 or more"
-            )
+    tokens = found.get("prompt_tokens", {})
+    for which, count in tokens.items():
+        if which not in TOKENS or not isinstance(count, int) or isinstance(count, bool) or count < 0:
+            allowed = "whole numbers of 0 or more as min, p50 and max"
+            raise ReportError(f"leg {name} has prompt_tokens.{which} {count!r}, allowed are {allowed}")
+    if (rising := [tokens[which] for which in TOKENS if which in tokens]) != sorted(rising):
+        raise ReportError(f"leg {name} has prompt_tokens {rising}, allowed are min <= p50 <= max")
 
 
 def _claim(record: Any, number: int, legs: Sequence[Leg]) -> Claim:

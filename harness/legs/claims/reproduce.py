@@ -17,12 +17,12 @@ from enum import StrEnum
 import pandas as pd
 from statsmodels.stats.power import NormalIndPower
 
-from harness.legs.claims import audit
-from harness.legs.claims.arithmetic import counts
+from harness.legs.claims.audit import claimed_counts
 from harness.legs.claims.reported import Leg, Report
 from harness.legs.pool.answers import LEVEL, Alone, Interval, alone
-from harness.legs.pool.between import POWER, unpaired
-from harness.legs.pool.words import points
+from harness.legs.pool.between import unpaired
+from harness.legs.pool.power import POWER
+from harness.legs.pool.words import points, sight
 
 
 class Answer(StrEnum):
@@ -38,7 +38,7 @@ class Finding:
     """A claim under one filter. ``claimed``, ``measured``: as printed; else proportions, NaN undefined.
 
     ``difference``: measured minus claimed; ``p``: two-sided, that it is 0 by ``test``; ``equivalence``: p of
-    two one-sided tests against ``margin``; ``detectable``: difference seen with 80 % power.
+    two one-sided tests against ``margin``; ``detectable``: smallest loss seen with 80 % power.
     """
 
     which: str
@@ -63,20 +63,6 @@ def overall(findings: Sequence[Finding]) -> Answer:
         return Answer.NOT_REPRODUCED
     whole = bool(found) and all(one is Answer.REPRODUCED for one in found)
     return Answer.REPRODUCED if whole else Answer.CANNOT_TELL
-
-
-def claimed_counts(leg: Leg, which: str, told: Report) -> list[int]:
-    """Counts that the report of ``leg`` leaves under ``which``; empty where none can be, or none is told."""
-    score = leg.scores.get(which)
-    if score is None:
-        plus, under = leg.plus[which], told.legs.get(leg.base)
-        if under is None or which not in under.scores:
-            return []
-        return audit.counts_above(leg.n, plus, under.scores[which].figure, under.n)
-    possible = counts(score.figure, leg.n)
-    if score.k is not None:
-        return [score.k] if score.k in possible else []
-    return list(possible)
 
 
 def of_leg(leg: Leg, told: Report, table: pd.DataFrame, name: str, margin: float) -> list[Finding]:
@@ -131,8 +117,7 @@ def _of_count(k: int, n: int, measured: Alone, margin: float, level: float) -> F
         )
     else:
         word = Answer.CANNOT_TELL
-        said = f"{span}; differences below {points(found.detectable)} points are not seen; "
-        said += needed(k, n, margin)
+        said = f"{span}; {sight(found.detectable)}; {needed(k, n, margin)}"
     shown = " ".join(f"{right}/{answered}" for right, answered in measured.counts)
     return Finding(
         measured.which, word, said, f"{k}/{n}", shown, found.difference, found.interval, found.p, found.test,

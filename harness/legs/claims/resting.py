@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from harness.legs.certify import answers, prompts
 from harness.legs.certify.certificate import Certificate, Point, Verdict
 from harness.legs.certify.measured import Leg as Measured
-from harness.legs.claims.audit import LONG_ENOUGH
-from harness.legs.claims.reported import Leg
+from harness.legs.claims import regime
+from harness.legs.claims.reported import Leg, Report
 from harness.legs.claims.reproduce import Answer, Finding
 
 
@@ -31,23 +31,27 @@ class Standing:
     cut: bool = False
 
 
-def standing(one: Certificate | None, leg: Measured | None, claimed: Leg) -> Standing:
+def standing(one: Certificate | None, leg: Measured | None, claimed: Leg, told: Report) -> Standing:
     """How far ``leg``, certified by ``one``, carries an answer about ``claimed``."""
     if one is None or leg is None:
         return Standing("not measured: it has no sample")
-    if one.certified:
-        return Standing()
+    if one.known_bad:
+        return Standing("known to be bad: it stands for no claim")
     imported = all("imported" in sample.manifest for sample in leg.samples)
-    short = claimed.shots is not None and claimed.shots < LONG_ENOUGH
+    selects = regime.selects(claimed, told)
     limits: list[str] = []
     left: list[str] = []
     for point in (*one.fails, *one.unknown):
-        said = _limit(point, leg.name, imported, short)
+        said = _limit(point, leg.name, imported, selects is False)
         (limits if said else left).append(said or point.said)
-    if left:
-        return Standing(f"{one.word}: {'; '.join(left)}", tuple(limits))
+    why = [f"{one.word}: {'; '.join(left)}"] if left else []
+    told_by = next(point for point in one.points if point.name == prompts.NAME)
+    apart = regime.apart(told_by.figures, claimed, told)
+    why += [f"not asked what was claimed: {apart}"] if apart else []
+    if selects is None and not claimed.prompt_tokens:
+        limits.append(f"{claimed.id} does not tell how long its prompts were: they are taken to be as long")
     cut = any(point.name == answers.NAME for point in one.unknown)
-    return Standing("", tuple(limits), cut)
+    return Standing("; ".join(why), tuple(limits), cut)
 
 
 def _limit(point: Point, leg: str, imported: bool, short: bool) -> str:

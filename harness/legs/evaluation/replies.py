@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.legs.shown import short
+
 INVALID = "[invalid]"
 """What lm-eval's filters give where they find nothing."""
 
@@ -61,8 +63,11 @@ class Seen:
             raise Unusable(f"reply {identifier} came before, to question {other}")
 
 
-LARGEST = 10**9
-"""Tokens that a reply's usage is believed to count."""
+MOST_TOKENS = 10**7
+"""Tokens that a reply's usage is believed to count, and that a stored answer may have."""
+
+SHOWN = 200
+"""Letters of a reply that are shown where it is none."""
 
 LONGEST = 500
 """Letters that are kept of what went wrong."""
@@ -86,19 +91,21 @@ def printable(text: str) -> str:
 def understand(question: int, body: Any, seen: Seen) -> Reply:
     """The reply in the JSON ``body`` of one request. Raises `Unusable`."""
     choices = body.get("choices") if isinstance(body, dict) else None
+    if choices and body.get("error"):
+        raise Unusable(f"the reply has an error beside its choices: {short(body['error'], SHOWN)}")
     if not isinstance(choices, list) or not choices:
-        raise Unusable(f"the reply has no choices: {_short(body)}")
+        raise Unusable(f"the reply has no choices: {short(body, SHOWN)}")
     if len(choices) != 1:
         raise Unusable(f"the reply has {len(choices)} choices where 1 was asked for")
     choice = choices[0]
     text = choice.get("text") if isinstance(choice, dict) else 0
     if text is not None and not isinstance(text, str):
-        raise Unusable(f"the reply's choice has no text: {_short(choice)}")
+        raise Unusable(f"the reply's choice has no text: {short(choice, SHOWN)}")
     if text is not None and not _is_unicode(text):
         raise Unusable("the reply's text has half of a surrogate pair, so it is not whole")
     reason = choice.get("finish_reason")
     if reason is not None and reason not in STOPPED + CUT:
-        raise Unusable(f"finish_reason is {_short(reason)}, so the reply is not whole")
+        raise Unusable(f"finish_reason is {short(reason, SHOWN)}, so the reply is not whole")
     seen.check(question, body.get("id"), text)
     usage = body.get("usage") if isinstance(body.get("usage"), dict) else {}
     return Reply(
@@ -140,12 +147,8 @@ def _is_unicode(text: str) -> bool:
 
 def _count(usage: Mapping[str, Any], name: str) -> int | None:
     value = usage.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST else None
-
-
-def _short(body: Any) -> str:
-    try:
-        text = repr(body)
-    except RecursionError:
-        return "nested too deep to be shown"
-    return text if len(text) <= 200 else text[:200] + " ..."
+    return (
+        value
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_TOKENS
+        else None
+    )

@@ -11,8 +11,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -25,12 +23,11 @@ from harness.legs.evaluation.library import (
     Instance,
     TaskManager,
     UndefinedError,
-    dataset,
     load_yaml,
     tasks_folder,
 )
-
-SPLITS = {"train": "train.jsonl", "test": "test.jsonl"}
+from harness.legs.evaluation.rows import SPLITS, split_of
+from harness.legs.shown import short
 
 
 class PreparedTask(ConfigurableTask):  # type: ignore[misc, unused-ignore]
@@ -127,7 +124,9 @@ class Prepared:
 def load(settings: asked.Task, folder: Path | None) -> Prepared:
     """The task with all its prompts. Raises `InputError` for a task or shots that cannot be had."""
     config = configuration(settings.name)
-    config["generation_kwargs"] = {**config.get("generation_kwargs", {}), **generation(settings)}
+    own = config.get("generation_kwargs") or {}  # a limit of lm-eval's own would go before the campaign's
+    kept = {name: own[name] for name in own if name == "until" or name not in asked.TAKEN}
+    config["generation_kwargs"] = {**kept, **generation(settings)}
     try:
         task = PreparedTask(config, folder)
     except MISFITS as error:
@@ -174,7 +173,9 @@ def configuration(name: str) -> dict[str, Any]:
     entry = _entry(name)
     config = dict(load_yaml(entry.yaml_path)) if entry.yaml_path else dict(entry.cfg or {})
     if "class" in config or config.get("output_type") != "generate_until":
-        raise InputError(f"task.name is {name!r}, allowed is an lm-eval task that generates until a stop")
+        raise InputError(
+            f"task.name is {short(name)}, allowed is an lm-eval task that generates until a stop"
+        )
     for structural in ("tag", "group", "task_list"):
         config.pop(structural, None)
     return config
@@ -189,7 +190,7 @@ def _entry(name: str) -> Any:
             return found
     found = TaskManager().task_index.get(name)
     if found is None:
-        raise InputError(f"task.name is {name!r}, allowed is the name of an lm-eval task")
+        raise InputError(f"task.name is {short(name)}, allowed is the name of an lm-eval task")
     return found
 
 
@@ -199,7 +200,7 @@ def check(task: PreparedTask, settings: asked.Task) -> None:
     for field in ("strict", "flexible"):
         if getattr(settings, field) not in names:
             raise InputError(
-                f"task.{field} is {getattr(settings, field)!r}, allowed are {', '.join(names)} "
+                f"task.{field} is {short(getattr(settings, field))}, allowed are {', '.join(names)} "
                 f"(the filters of {settings.name})"
             )
     available = len(list(task.fewshot_docs() or []))
@@ -210,38 +211,3 @@ def check(task: PreparedTask, settings: asked.Task) -> None:
         )
     if settings.limit is not None and settings.limit > len(task.eval_docs):
         raise InputError(f"task.limit is {settings.limit}, allowed are 1 to {len(task.eval_docs)}")
-
-
-def split_of(file: Path) -> Any:
-    """A split of the data, whose rows are alike: a field that a row lacks would be asked as None.
-
-    Raises `InputError`.
-    """
-    found = list(rows(file))
-    if not found:
-        raise InputError(f"{file} holds no row")
-    wanted = set(found[0][1])
-    for number, row in found:
-        lacking = sorted(name for name in wanted | set(row) if row.get(name) is None)
-        if lacking or not row:
-            raise InputError(f"{file} line {number} has no {lacking[0] if lacking else 'field'}")
-    try:
-        return dataset([row for _, row in found])
-    except (ValueError, TypeError, OverflowError) as error:
-        said = " ".join(str(error).split())[:200]
-        raise InputError(f"{file} has rows that are not of one kind: {said}") from None
-
-
-def rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(number of the line, row) of a JSONL file. Raises `InputError` for a line that is none."""
-    with open(file, "rb") as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"{file} line {number} is no JSON: {error}") from None
-            if not isinstance(row, dict):
-                raise InputError(f"{file} line {number} is no JSON object")
-            yield number, row

@@ -75,14 +75,14 @@ def _asked(directory: Path) -> dict[str, Any]:
 
 def _sample(where: journal.Place, live: bool) -> tuple[str, ...]:
     manifest, records = where.manifest(), journal.read(where.samples)[0]
-    counts = Counter(str(one["status"]) for one in records)
+    counts, expected = Counter(str(one["status"]) for one in records), manifest.get("expected")
     return (
         where.leg,
         str(where.sample),
         drive.state(where, live),
         str(manifest.get("started") or "unknown"),
         str(manifest.get("finished") or "-"),
-        f"{len(records)}/{manifest.get('expected', '?')}",
+        f"{len(records)}/{'?' if expected is None else expected}",
         *(str(counts[status] or "-") for status in journal.STATUSES),
         str(sum(int(one["retries"] or 0) for one in records) or "-"),
     )

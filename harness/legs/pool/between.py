@@ -16,18 +16,12 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-from harness.legs.pool import bounded, melded
+from harness.legs.pool import bounded, melded, power
 from harness.legs.pool.answers import LEVEL, Interval
 
-FISHER = "Fisher's exact test, unpaired"
+FISHER = "Fisher's exact test, unpaired, twice the smaller side"
 CHANGE = (-1.0, 1.0)
 """Bounds of a question's change."""
-
-POWER = 0.80
-"""Power of the smallest difference that a comparison can see."""
-
-FEWEST = 1 + math.ceil(math.log2(1 / LEVEL))
-"""Lost questions that are a loss where none is gained: 2 * 0.5^6 is below `LEVEL`, 2 * 0.5^5 is not."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +30,10 @@ class Between:
 
     ``compared``: questions (paired) or the smaller number of answers. ``gained``/``lost``: questions
     that ``other`` answers better / worse (None unpaired). ``p``: two-sided ``test`` of no difference.
-    ``detectable``: difference seen with 80 % power at the 5 % level. ``margin``: that of the
-    equivalence test, ``equivalence`` its p (NaN: undefined). ``band``: largest difference of two
-    samples of one leg (NaN: no leg was measured twice). ``alone``: questions that only ``base``, and only
-    ``other``, answered; they are in no other figure.
+    ``detectable``: smallest loss that is seen with 80 % power at the 5 % level (`power`; NaN: none is).
+    ``margin``: that of the equivalence test, ``equivalence`` its p (NaN: undefined). ``band``: largest
+    difference of two samples of one leg (NaN: no leg was measured twice). ``alone``: questions that only
+    ``base``, and only ``other``, answered; they are in no other figure.
     """
 
     base: str
@@ -82,7 +76,7 @@ def paired(
         _around(change),
         mcnemar(gained, lost) if signs else mean_test(change),
         "exact McNemar" if signs else "Gaffke's test on questions' changes",
-        detectable_loss(variance, count),
+        power.of_questions(variance, count),
         margin,
         equivalent(change, margin),
         band,
@@ -117,7 +111,6 @@ def unpaired(
             *names, which, False, 0, None, None, nan, nan, undefined, nan, FISHER, nan, margin, nan, band
         )
     error = math.sqrt(j / m * (1 - j / m) / m + k / n * (1 - k / n) / n)
-    table = np.array([[k, n - k], [j, m - j]])
     return Between(
         *names,
         which,
@@ -128,9 +121,9 @@ def unpaired(
         k / n - j / m,
         error,
         Interval(*melded.limits(base, other, LEVEL), "melded Clopper-Pearson, unpaired"),
-        float(stats.fisher_exact(table)[1]),
+        fisher(base, other),
         FISHER,
-        detectable(error),
+        power.of_counts(base, n),
         margin,
         equivalent_counts(base, other, margin),
         band,
@@ -144,37 +137,22 @@ def mcnemar(gained: int, lost: int) -> float:
     return float(stats.binomtest(gained, gained + lost, 0.5).pvalue)
 
 
+def fisher(base: tuple[int, int], other: tuple[int, int]) -> float:
+    """Two-sided exact p of two (right, answered), by the very test that their interval is made by.
+
+    Twice the smaller side (Fay 2010, Biostatistics 11, 373): summing the outcomes that are no likelier than
+    the one seen can reject what the interval holds.
+    """
+    return min(1.0, 2 * min(melded.at_most(base, other, 0.0), melded.at_least(base, other, 0.0)))
+
+
 def mean_test(change: np.ndarray) -> float:
     """Two-sided p that the mean of ``change`` is 0; NaN without one.
 
     For legs with several samples: a sign test on the questions' means would throw away how far they
-    moved, and see 63 % of the losses that are seen in 80 % here.
+    moved, and see 63 % of the losses that are seen in 80 % here. Of whole changes it is `mcnemar`.
     """
     return bounded.differs(change, CHANGE, 0.0) if len(change) else math.nan
-
-
-def detectable(error: float) -> float:
-    """Smallest true difference seen with `POWER` at `LEVEL`, two-sided, for a standard error (normal)."""
-    return _reach() * error if error > 0 else math.nan
-
-
-def detectable_loss(variance: float, count: int) -> float:
-    """Smallest loss seen with `POWER` at `LEVEL` in ``count`` questions whose changes vary by ``variance``.
-
-    The lost questions vary too, by loss - loss^2, and no test calls fewer than `FEWEST` of them a loss:
-    without both, 1319 questions that all stay as they were would promise to show any loss. Fewer questions
-    than that show none: NaN.
-    """
-    if count < FEWEST:
-        return math.nan
-    square = _reach() ** 2
-    own = square + math.sqrt(square**2 + 4 * (count + square) * square * variance)
-    least = float(stats.beta.ppf(POWER, FEWEST, count - FEWEST + 1))
-    return min(1.0, max(least, own / (2 * (count + square))))
-
-
-def _reach() -> float:
-    return float(stats.norm.ppf(1 - LEVEL / 2) + stats.norm.ppf(POWER))
 
 
 def equivalent(change: np.ndarray, margin: float, around: float = 0.0) -> float:

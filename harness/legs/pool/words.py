@@ -83,6 +83,13 @@ def points(value: float) -> str:
     return UNDEFINED if math.isnan(value) else f"{100 * value:.2f}"
 
 
+def sight(detectable: float) -> str:
+    """What a comparison does not see, from the smallest loss that it does."""
+    if math.isnan(detectable):
+        return "no loss of any size would be seen in 80 % of such comparisons"
+    return f"losses below {points(detectable)} points are not seen"
+
+
 def _effect(found: Between) -> tuple[Word, str]:
     word = Word.WORSE if found.difference < 0 else Word.BETTER
     low, high = points(found.interval.low), points(found.interval.high)

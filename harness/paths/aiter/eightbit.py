@@ -81,19 +81,19 @@ def write_tokens(path: AiterPath, request: WriteTokens8) -> Outcome:
     in the type that it declares, as its callers had to.
     """
     _only_fn(request.fmt)
-    launch = _writer(request)
+    launch = _writer(request, hip.writer_template(path))
     if "float" not in hip.declared(path, launch).get("norm_weight", ""):
         cast = {name: getattr(request, name).to(request.q.dtype) for name in ("norm_weight", "norm_bias")}
         launch = replace(launch, arguments={**launch.arguments, **cast})
     return hip.answered(path, launch, request.outputs, request.outputs, "indexer_qk_rope_quant_and_cache")
 
 
-def _writer(request: WriteTokens8) -> Launch:
+def _writer(request: WriteTokens8, template: tuple[str, ...]) -> Launch:
     return cache_subjects.indexer_qk_rope_quant_and_cache(
         request.q, request.q_codes, request.weights, request.weights_out, request.k, request.cache,
         request.slots, request.norm_weight, request.norm_bias, request.positions, request.cos, request.sin,
         request.epsilon, DIM, "ue8m0" if request.ue else "", request.weights_scale,
-        request.tile == "tiled", request.pairing == "neox",
+        request.tile == "tiled", request.pairing == "neox", template=template,
     )  # fmt: skip
 
 

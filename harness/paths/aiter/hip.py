@@ -24,7 +24,7 @@ from harness.emulator.llvm.translate import translate
 from harness.emulator.program import Program, UnsupportedOperation
 from harness.emulator.sessions import Session, session
 from harness.findings import Finding
-from harness.hip import compilers
+from harness.hip import cache_subjects, compilers
 from harness.hip.compilers import CannotCompile
 from harness.hip.compiling import Compiled, compile_kernel
 from harness.hip.launching import Launch
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from harness.paths.aiter.path import AiterPath
 
 EXECUTOR = "emulated HIP"
-
+COPIED = 1 << 28
+"""Bytes of written tensors that are copied to run a kernel more than one way."""
 
 Finish = Callable[[Program], Program] | None
 
@@ -45,11 +46,15 @@ def answered(path: AiterPath, launch: Launch, written: Sequence[Tensor], value: 
 
     ``value`` is the request's own answer, made of the tensors ``written`` in place: they end as the first
     way left them. What the other ways left is in the outcome's others, a tuple of tensors like ``written``
-    (the tensor where it is one). Raises as `run`.
+    (the tensor where it is one). Over what is too large to be copied for each (`COPIED`) only the first way
+    is run. Raises as `run`.
     """
+    program = _lowered(path, launch)[0]
+    if sum(tensor.nbytes for tensor in written) > COPIED:
+        seen = run(path, launch)
+        return Outcome(value, seen.findings, _facts(launch, subject, seen, program, [written]))
     before = [tensor.clone() for tensor in written]
     first, left, told = None, [], dict[tuple[str, ...], Finding]()
-    program = _lowered(path, launch)[0]
     for finish, choice in ways(program):
         for tensor, old in zip(written, before, strict=True):
             tensor.copy_(old)
@@ -67,16 +72,22 @@ def answered(path: AiterPath, launch: Launch, written: Sequence[Tensor], value: 
         for other in left[1:]
         if not all(same(*pair) for pair in zip(other, left[0], strict=True))
     )
-    facts = {
+    return Outcome(value, tuple(told.values()), _facts(launch, subject, first, program, left), others)
+
+
+def _facts(
+    launch: Launch, subject: str, seen: Session, program: Program, left: Sequence[Sequence[Tensor]]
+) -> dict[str, Any]:
+    """What is told of a launch that was run once for each member of ``left``, the first of them ``seen``."""
+    return {
         "executor": EXECUTOR,
         "subject": f"aiter {subject}",
         "source": launch.source,
-        **first.facts,
+        **seen.facts,
         SUBNORMALS: subnormals(program),
         "ways run": len(left),
         "bytes with several results": several(left),
     }
-    return Outcome(value, tuple(told.values()), facts, others)
 
 
 def ways(program: Program) -> Iterator[tuple[Finish, str]]:
@@ -100,6 +111,8 @@ def declared(path: AiterPath, launch: Launch) -> dict[str, str]:
 
 def several(left: Sequence[Sequence[Tensor]]) -> int:
     """Bytes of which the ways have left more than one value."""
+    if len(left) == 1:
+        return 0
     count = 0
     for held in zip(*left, strict=True):
         bits = [tensor.contiguous().view(torch.uint8) for tensor in held]
@@ -136,14 +149,28 @@ def run(
     return seen
 
 
-def _lowered(path: AiterPath, launch: Launch) -> tuple[Program, Compiled]:
-    """The program of a launch. Raises `OutOfScope` without compiler or source, else `Unsupported`."""
+def writer_template(path: AiterPath) -> tuple[str, ...]:
+    """Which of `cache_subjects.TEMPLATES` the tree's fused writer is. Raises as `run`."""
+    _at_hand(path, cache_subjects.SOURCE)
+    try:
+        return cache_subjects.writer_template((path.source() / cache_subjects.SOURCE).read_text())
+    except CannotCompile as refusal:
+        raise Unsupported(str(refusal)) from refusal
+
+
+def _at_hand(path: AiterPath, source: str) -> None:
+    """Raises `OutOfScope` without a compiler, or without ``source`` in the tree."""
     try:
         compilers.find()
     except CannotCompile as missing:
         raise OutOfScope(str(missing)) from None
-    if not (path.source() / launch.source).is_file():
-        raise OutOfScope(f"{launch.source}, a HIP source, is not in this tree")
+    if not (path.source() / source).is_file():
+        raise OutOfScope(f"{source}, a HIP source, is not in this tree")
+
+
+def _lowered(path: AiterPath, launch: Launch) -> tuple[Program, Compiled]:
+    """The program of a launch. Raises `OutOfScope` without compiler or source, else `Unsupported`."""
+    _at_hand(path, launch.source)
     try:
         compiled = compiled_from(path.source(), launch.source, launch.instance)
         return program_of(compiled), compiled

@@ -56,6 +56,7 @@ PARTS = (
     "harness.paths.aiter.eightbit",
     "harness.paths.aiter.publishing",
     "harness.paths.aiter.replaying",
+    "harness.paths.aiter.rotating",
     "harness.paths.aiter.writing",
     "harness.paths.aiter.selecting",
 )

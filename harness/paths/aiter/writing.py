@@ -1,8 +1,9 @@
-"""The production writer: aiter's `indexer_qk_rope_quant_and_cache` in FP4 mode, called as a server calls it.
+"""The production writer: aiter's `indexer_qk_rope_quant_and_cache` in FP4 mode.
 
-A HIP kernel, so it runs on a gfx950 and nowhere else. Its FP4 mode is chosen by the two scale tensors, and
-came to aiter after its FP8 mode: a version without those parameters would take the call without them and
-write FP8, so they are looked for in the source before anything is called. Written, not yet run on a chip.
+A HIP kernel: on a gfx950 its function is called as a server calls it (written, not yet run on a chip),
+elsewhere it is compiled from the tree's source and run in the emulator. Its FP4 mode is chosen by the two
+scale tensors, and came to aiter after its FP8 mode: a version without those parameters would take the call
+without them and write FP8, so they are looked for in the source before anything is called.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from harness.hip import cache_subjects
 from harness.paths import base
+from harness.paths.aiter import hip
 from harness.paths.aiter import tree as aiter_tree
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
 
@@ -51,14 +54,17 @@ def answers(path: AiterPath) -> base.Answers:
 
 
 def write_tokens(path: AiterPath, request: WriteTokens) -> base.Outcome:
-    """Raises `base.OutOfScope` off a gfx950, `base.Unsupported` for an aiter without the FP4 mode."""
+    """On a gfx950 or in the emulator.
+
+    Raises `base.Unsupported` for an aiter without the FP4 mode (off a chip: `base.OutOfScope`), and what
+    `hip.answered` raises.
+    """
     root = path.source()
-    lacking = lacks(root)
-    if not path.executor.startswith("device"):
-        also = f", and {lacking}" if lacking else ""
-        raise base.OutOfScope(f"{NAME} is a HIP kernel and needs a gfx950{also}")
-    if lacking:
-        raise base.Unsupported(lacking)
+    live = path.executor.startswith("device")
+    if lacking := lacks(root):
+        raise (base.Unsupported if live else base.OutOfScope)(lacking)
+    if not live:
+        return _emulated(path, request)
     held = {ours: on_device(getattr(request, ours)) for ours in TENSORS.values()}
     arguments = named(request, held)
     write = aiter_tree.function(aiter_tree.load(root, MODULE), NAME, tuple(arguments))
@@ -66,6 +72,16 @@ def write_tokens(path: AiterPath, request: WriteTokens) -> base.Outcome:
     for field in WRITTEN_TOKENS:
         getattr(request, field).copy_(held[field])
     return base.Outcome(request.outputs, facts={"executor": path.executor})
+
+
+def _emulated(path: AiterPath, request: WriteTokens) -> base.Outcome:
+    """The kernel of the tree as its host function launches it."""
+    template = hip.writer_template(path)
+    if template == cache_subjects.BLOCK_A_HEAD:
+        raise base.Unsupported(f"{cache_subjects.WRITER} of this aiter has no FP4 mode, though {FILE} has")
+    held = {ours: getattr(request, ours) for ours in TENSORS.values()}
+    launch = cache_subjects.indexer_qk_rope_quant_and_cache(**named(request, held), template=template)
+    return hip.answered(path, launch, request.outputs, request.outputs, f"{NAME} in FP4 mode")
 
 
 def named(request: WriteTokens, held: dict[str, Tensor]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ PARTS = (
     "harness.paths.flydsl.pooling",
     "harness.paths.flydsl.publishing",
     "harness.paths.flydsl.replaying",
+    "harness.paths.flydsl.rotating",
     "harness.paths.flydsl.writing",
     "harness.paths.flydsl.selecting",
 )

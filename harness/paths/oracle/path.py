@@ -29,6 +29,7 @@ PARTS = (
     "harness.paths.oracle.pooling",
     "harness.paths.oracle.publishing",
     "harness.paths.oracle.replaying",
+    "harness.paths.oracle.rotating",
     "harness.paths.oracle.writing",
     "harness.paths.oracle.selecting",
 )

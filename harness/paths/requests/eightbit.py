@@ -48,7 +48,7 @@ class WriteKeys8:
 
 
 SUBNORMALS = "float32 subnormals"
-"""Fact of an answer to `WriteTokens8`: one of ``oracles.eightbit_subnormals.MODES``, where the path knows.
+"""Fact of a fused writer's answer: one of ``oracles.eightbit_subnormals.MODES``, where the path knows.
 
 An answer without it is right in either mode, with it in that one only.
 """

@@ -1,20 +1,17 @@
 """Source faults of one file through the cases of its suites, in warm processes; one line on disk for each.
 
-Contract: only cases that are green without a fault judge, quickest first, and a fault without an answer in
+Contract: only cases that are green without a fault judge, quickest first; the others are kept by name, and a
+suite of which none is green is an error, because it would judge nothing. A fault without an answer in
 `PATIENCE` times what they all took (a loop that never ends) is killed by the clock. Lines belong to one text,
-whose digest is in the file's name. Which listing judged is in the line: what only the smoke listing missed is
-tried again when the full one is asked for.
+whose digest is in the file's name. A line holds which cases were listed: a fault that they missed is tried
+again when others are, a killed one never. Reasons are looked up when lines are read, never kept in them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
-import subprocess
-import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack
@@ -28,17 +25,15 @@ from harness.power import lines
 from harness.power.lines import PENDING, Record
 from harness.power.source import faults, known
 from harness.power.source.targets import SourceTarget
-from harness.power.source.tree import Copy
+from harness.power.source.worker import Unchanged, Zygote
+from harness.record import document
 
-PATIENCE, LEAST = 10, 60.0
-"""A fault may take this many times what all cases take without one, and at least this many seconds."""
 BEHIND: Mapping[str, frozenset[str]] = {
     "flydsl": frozenset(),
     "aiter": frozenset({"aiter"}),
     "atom": frozenset({"aiter", "atom"}),
 }
 """The trees that a path answers from."""
-PROJECT = Path(__file__).parents[3]
 
 
 @dataclass(frozen=True)
@@ -56,15 +51,39 @@ class SourcePlan:
 
     @property
     def records(self) -> list[Record]:
-        """Those on disk that were asked for, in the order of the text."""
-        kept = lines.read(self.directory, self.stem)
-        return [kept[name] for name in self.names if name in kept]
+        """Those on disk that were asked for, in the order of the text, with the reasons known now."""
+        kept, reasons = lines.read(self.directory, self.stem), known.load()
+        found = []
+        for name in self.names:
+            if name in kept:
+                fault = self.faults[name]
+                where = {"file": self.target.file, "before": fault.before, "after": fault.after}
+                reason = "" if kept[name]["how"] else reasons.get(known.key(where), PENDING)
+                found.append({**kept[name], "why": reason})
+        return found
 
     @property
     def left(self) -> list[str]:
-        """Names that the listing has not judged yet."""
-        done = {one["mutant"] for one in self.records if one["why"] != PENDING or self.listing == "smoke"}
+        """Names that are neither killed nor explained nor missed by the very cases that are listed now."""
+        judged = {_digest(cases_of(self.target, one)) for one in (self.listing, "full")}
+        done = {
+            one["mutant"] for one in self.records if one["why"] != PENDING or one.get("judged", "") in judged
+        }
         return [name for name in self.names if name not in done]
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Case to what was red about it without a fault, as the last run of the listing found."""
+        file = self._baseline
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+    def keep(self, left_out: Mapping[str, str]) -> None:
+        """Put `left_out` on disk."""
+        document.write_text(self._baseline, json.dumps(left_out, indent=1) + "\n")
+
+    @property
+    def _baseline(self) -> Path:
+        return self.directory / f"{self.stem}-{self.listing}.left-out.json"
 
 
 def plan(
@@ -94,38 +113,40 @@ def plan(
 def run(found: SourcePlan, workers: int) -> Iterator[Record]:
     """Try every fault that is left; each record when it is on disk.
 
-    Raises `CannotRun` where no case is green without a fault.
+    Raises `CannotRun` where a suite of the target has no case that is green without a fault, and where the
+    project's own files change meanwhile.
     """
     left = found.left
     if not left:
         return
-    reasons = known.load()
+    listed = cases_of(found.target, found.listing)
     with ExitStack() as stack:
-        free: SimpleQueue[Zygote] = SimpleQueue()
+        written = stack.enter_context(lines.writer(found.directory / f"{found.stem}.jsonl"))
+        unchanged, free = Unchanged(), SimpleQueue[Zygote]()
         for _ in range(min(workers, len(left))):
-            free.put(stack.enter_context(Zygote(found)))
+            free.put(stack.enter_context(Zygote(found.target, found.root, found.trees)))
         first = free.get()
-        cases, whole = first.baseline(_cases(found.target, found.listing))
+        baseline = first.baseline(listed)
+        found.keep(baseline.left_out)
         free.put(first)
 
         def one(name: str) -> Record:
-            worker = free.get()
+            worker, fault = free.get(), found.faults[name]
             try:
-                return _record(
-                    found, found.faults[name], worker.trial(found.faults[name], cases, whole), reasons
-                )
+                return _record(found, fault, worker.trial(fault, baseline), _digest(listed))
             finally:
                 free.put(worker)
 
-        written = stack.enter_context(lines.writer(found.directory / f"{found.stem}.jsonl"))
-        pool = stack.enter_context(ThreadPoolExecutor(workers))
+        pool = ThreadPoolExecutor(workers)
+        stack.callback(pool.shutdown, cancel_futures=True)  # when this ends early, the rest is not tried
         for done in as_completed([pool.submit(one, name) for name in left]):
             record = done.result()
+            unchanged.check()
             written.put([record])
             yield record
 
 
-def _cases(target: SourceTarget, listing: str) -> list[str]:
+def cases_of(target: SourceTarget, listing: str) -> list[str]:
     """Ids of the suites' listing, each once."""
     from harness.case.lists import SUITES
 
@@ -139,12 +160,11 @@ def _cases(target: SourceTarget, listing: str) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def _record(
-    found: SourcePlan, fault: faults.SourceFault, told: Mapping[str, Any], reasons: Mapping[known.Key, str]
-) -> Record:
-    where = {"file": found.target.file, "before": fault.before, "after": fault.after}
-    reason = reasons.get(known.key(where), "")
-    unseen = reason or (PENDING if found.listing == "smoke" else "")
+def _digest(cases: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(cases).encode()).hexdigest()[:12]
+
+
+def _record(found: SourcePlan, fault: faults.SourceFault, told: Mapping[str, Any], judged: str) -> Record:
     return {
         "mutant": fault.name,
         "rule": fault.operator,
@@ -154,78 +174,6 @@ def _record(
         "case": told["case"],
         "said": told["said"],
         "missed": [],
-        "why": "" if told["how"] else unseen,
+        "judged": judged,
+        "why": "" if told["how"] else PENDING,
     }
-
-
-class Zygote:
-    """A warm process with a copy of the tree of its own."""
-
-    def __init__(self, found: SourcePlan) -> None:
-        self._found = found
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Zygote:
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="power-")))
-        self._copy = Copy(self._found.root, folder / "tree", self._found.target.file)
-        own = self._found.target.tree == "project"
-        self._trees = {
-            **self._found.trees,
-            **({} if own else {self._found.target.tree: str(folder / "tree")}),
-        }
-        imported = str(folder / "tree") if own else str(PROJECT)
-        environment = {**os.environ, "PYTHONPATH": imported, "PYTHONDONTWRITEBYTECODE": "1"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.power.source.zygote"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=imported,
-            env=environment,
-        )
-        self._stack.callback(self._end)
-        return self
-
-    def __exit__(self, *problem: object) -> None:
-        self._stack.close()
-
-    def _end(self) -> None:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.close()
-        self._process.kill()
-        self._process.wait()
-        self._process.stdout.close()
-
-    def baseline(self, cases: Sequence[str]) -> tuple[list[str], float]:
-        """Cases that are green without a fault, quickest first, and the seconds all of them take."""
-        told = self._ask(cases, 3600.0, every=True)
-        took = told["took"]
-        if told["how"] or not took:
-            said = told["said"] or "no case is green"
-            raise CannotRun(f"source {self._found.target.name} without a fault: {said}")
-        return sorted(took, key=lambda one: float(took[one])), max(LEAST, PATIENCE * sum(took.values()))
-
-    def trial(self, fault: faults.SourceFault, cases: Sequence[str], seconds: float) -> dict[str, Any]:
-        """What became of ``fault``."""
-        self._copy.replace(fault.text)
-        try:
-            return self._ask(cases, seconds)
-        finally:
-            self._copy.restore()
-
-    def _ask(self, cases: Sequence[str], seconds: float, every: bool = False) -> dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        asked = {
-            "path": self._found.target.path,
-            "trees": self._trees,
-            "cases": list(cases),
-            "seconds": seconds,
-            "all": every,
-        }
-        try:
-            self._process.stdin.write(json.dumps(asked) + "\n")
-            self._process.stdin.flush()
-            told: dict[str, Any] = json.loads(self._process.stdout.readline())
-        except (OSError, ValueError) as error:
-            raise CannotRun(f"a process that tries source faults ended: {error}") from error
-        return told

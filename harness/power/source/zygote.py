@@ -1,9 +1,10 @@
 """A warm process that forks for each fault: ``python -m harness.power.source.zygote``, JSON lines in and out.
 
 In: ``path``, ``trees``, ``cases``, ``seconds``. Out: ``how`` (layer that was red, ``error``, ``refused``,
-``timeout``; empty: all green), ``case``, ``said``, and ``took``, case to seconds. With ``all``, cases that
-are not green are left out of ``took`` instead. The mutated file is read from the copy of the tree that is on
-this process's path, by the child and by processes it starts; so only packages and checks are loaded here.
+``timeout``; empty: all green), ``case``, ``said``, and ``took``, case to seconds. With ``all``, every case
+runs, and those that are not green are in ``red``, case to reason, instead. The mutated file is read from the
+copy of the tree that is on this process's path, by the child and by processes it starts; so only packages
+and checks are loaded here.
 """
 
 from __future__ import annotations
@@ -98,6 +99,7 @@ def ask(asked: dict[str, Any]) -> dict[str, Any]:
     from harness.power.trial import red
 
     took: dict[str, float] = {}
+    left_out: dict[str, str] = {}
     trees = registry.Trees(**{name: Path(tree) for name, tree in asked["trees"].items()})
     known = ledger.load()
     try:
@@ -106,12 +108,13 @@ def ask(asked: dict[str, Any]) -> dict[str, Any]:
         return {"how": "error", "case": "", "said": f"{type(error).__name__}: {error}", "took": took}
     for one in asked["cases"]:
         verdict = runner.run(cases.parse(one), path, known)
-        took[one] = verdict.seconds
-        if red(verdict) and not asked.get("all"):
+        if not red(verdict):
+            took[one] = verdict.seconds
+        elif asked.get("all"):
+            left_out[one] = f"{red(verdict)}: {verdict.reason}"
+        else:
             return {"how": red(verdict), "case": one, "said": verdict.reason, "took": took}
-        if red(verdict):
-            del took[one]
-    return {"how": "", "case": "", "said": "", "took": took}
+    return {"how": "", "case": "", "said": "", "took": took, "red": left_out}
 
 
 if __name__ == "__main__":
