@@ -7,7 +7,7 @@ little; a check that makes its own green verdict would escape that.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import Tensor
@@ -44,13 +44,17 @@ class Book:
 
     def ask(self, request: Any) -> Any:
         """The path's answer to ``request``; its findings and facts are kept. Raises `Unsupported`."""
-        return self._asked(self.path, request)
+        return self._asked(self.path, request).value
 
     def stage(self, request: Any) -> Any:
-        """The path's answer, or the oracle's where the path has no such operation or cannot run it here.
+        """The value of `staged`, for suites that need more stages than they are about."""
+        return self.staged(request).value
 
-        For suites that need more stages than they are about. ``facts[SUBJECTS]`` says who answered, and a
-        note why. Raises `Unsupported` when the path should have the operation and has not.
+    def staged(self, request: Any) -> Outcome:
+        """The path's outcome, or the oracle's where the path has no such operation or cannot run it here.
+
+        ``facts[SUBJECTS]`` says who answered, and a note why. Raises `Unsupported` when the path should have
+        the operation and has not.
         """
         try:
             return self._asked(self.path, request)
@@ -61,7 +65,7 @@ class Book:
                 self.note(f"{name} stood in for by the oracle: {refusal}")
             return self._asked(OraclePath(), request)
 
-    def _asked(self, path: Path, request: Any) -> Any:
+    def _asked(self, path: Path, request: Any) -> Outcome:
         before = untouched.digests(request)
         outcome: Outcome = path.run(request)
         subject, executor = (
@@ -76,7 +80,7 @@ class Book:
             elif isinstance(value, str | int | float | bool | list | dict):
                 self.facts[key] = value
         self.others = tuple(map(at_home, outcome.others))
-        return at_home(outcome.value)
+        return replace(outcome, value=at_home(outcome.value), others=self.others)
 
     def doubt(self, condition: bool, reason: str) -> None:
         """Mistrust the case for ``reason`` if ``condition`` holds, should it agree."""

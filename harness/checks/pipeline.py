@@ -14,11 +14,16 @@ from harness.case.cases import Case
 from harness.checks.book import Book, merged, weakest
 from harness.judge.verdict import SUBJECTS, Grade, Verdict
 from harness.paths.base import OutOfScope, Path
+from harness.paths.requests.eightbit import SUBNORMALS
 from harness.pipeline import chain, raw
 from harness.pipeline.judging import Wrong
 from harness.pipeline.unfused import Unfused
 from harness.pipeline.witness import Witness
+from harness.pipeline.written import Written
 from harness.record.stages import STAGES
+
+OPEN_BYTES = "bytes with several right values"
+"""Fact of a verdict: of all that its fused writer wrote."""
 
 
 def check(case: Case, path: Path) -> Verdict:
@@ -27,12 +32,14 @@ def check(case: Case, path: Path) -> Verdict:
     book = Book(case, Unfused(witness))
     wrong, grades, told = None, [Grade.EXACT], 0
     records: list[dict[str, Any]] = []
-    for done in chain.chained(raw.build(case), book.stage, path):
+    for done in chain.chained(raw.build(case), book.staged, path):
         found, told = merged(book.findings[told:]), len(book.findings)
         records += witness.took(done.stage.name, found)
         book.total += done.compared
         grades.append(done.grade)
         wrong = done.wrong
+        if done.written is not None:
+            told_of(book, done.stage.name, done.written)
     for one in records:
         for finding in one["findings"]:
             what = f"{finding['kind']} of {finding['operand']}"
@@ -45,6 +52,14 @@ def check(case: Case, path: Path) -> Verdict:
         return book.differ(wrong.difference, grades[-1], where=where(wrong), step=f"for stage {wrong.stage}")
     book.doubt(max(case.ctx) <= case.k, "no sequence has more than k keys, so nothing is selected")
     return book.agree(weakest(grades))
+
+
+def told_of(book: Book, stage: str, written: Written) -> None:
+    """Keep how many bytes of a fused writer have several right values, or came out in several ways."""
+    open_bytes = book.facts.get(OPEN_BYTES, 0)
+    book.facts |= {SUBNORMALS: written.mode, OPEN_BYTES: open_bytes + written.open_bytes}
+    if written.apart:
+        book.note(f"{written.apart} bytes of stage {stage} came out in several ways")
 
 
 def where(wrong: Wrong) -> dict[str, int | str]:

@@ -80,7 +80,7 @@ def stages(case: cases.Case, path: Any, faults: Sequence[Fault] = ()) -> list[di
     name, known = faulty(path.name, [fault.name for fault in faults]), ledger.load()
     witness = Witness(planted(path, faults))
     book = Book(case, Unfused(witness))
-    for one in chain.alone(raw.build(case), book.stage, path):
+    for one in chain.alone(raw.build(case), book.staged, path):
         ran = witness.took(one.stage.name, book.findings)
         new = [finding.text() for finding in known.split(book.findings, path.name)[1]]
         book.findings.clear()

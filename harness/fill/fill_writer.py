@@ -227,4 +227,5 @@ MAKERS: Mapping[str, Callable[[Asked], Drawn]] = {
     "fp32norm": _fp32norm,
     "offset": _offset,
     "far": _spread,
+    "slots32": _spread,
 }

@@ -28,5 +28,7 @@ def met(ways: Sequence[Tensor], wanted: Sequence[Tensor]) -> Tensor:
 
 
 def bits(tensor: Tensor) -> Tensor:
-    """float32 as integers; integers as they are."""
+    """float32 as int64 0..2^32-1, bfloat16 as int16; integers as they are."""
+    if tensor.dtype == torch.bfloat16:
+        return tensor.view(torch.int16)
     return bits_of(tensor) if tensor.dtype == torch.float32 else tensor

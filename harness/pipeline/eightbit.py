@@ -32,10 +32,16 @@ ROW_BYTES = (144, 132)
 CHUNK = 256
 """Keys that a scorer takes at once; it may mask the rest of a row's last chunk."""
 
+PAGES = {"cache": "cache"}
+QUERIES = {"q_codes": "q_codes", "weights": "weights_out"}
+
 
 def of(raw: Raw) -> tuple[Stage, ...]:
     """The stages of an FP8 case, in their order."""
-    before = (Stage("write prompt", write_prompt), Stage("write step", write_step))
+    before = (
+        Stage("write prompt", write_prompt, written=PAGES),
+        Stage("write step", write_step, written=QUERIES | PAGES),
+    )
     if raw.case.tile == "flat":
         return (*before, Stage("score", score, bounded=("scores",)), Stage("top-k", select, free=("local",)))
     return (

@@ -1,12 +1,13 @@
-"""Whether a stage left what the oracle's left: bits of every tensor, sets where any order is right.
+"""Whether a stage left what it must: bits of every tensor, sets where any order is right.
 
 FP8 scores have one right value only in the cells that are proven; the others lie within the rounding bound of
-what the stage was given.
+what the stage was given. What a fused writer wrote is judged as its own suite judges it
+(`harness.pipeline.written`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -18,7 +19,8 @@ from harness.judge.verdict import Grade
 from harness.paths.base import Path
 from harness.pipeline import eightbit
 from harness.pipeline.raw import Raw
-from harness.pipeline.stages import Stage
+from harness.pipeline.stages import Ran, Stage
+from harness.pipeline.written import Written, settled
 from oracles import dcp, topk
 from oracles.windows import Windows
 
@@ -32,34 +34,65 @@ class Wrong:
     difference: Difference
 
 
-def first_wrong(
+@dataclass(frozen=True)
+class Judged:
+    """``wrong``: None where all is right. ``written``: what a fused writer that was asked must have left."""
+
+    wrong: Wrong | None
+    grade: Grade
+    written: Written | None = None
+
+
+def judged(
+    raw: Raw, stage: Stage, ran: Ran, want: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path
+) -> Judged:
+    """The first tensor of ``ran`` that is not right.
+
+    ``want``: what the oracle leaves of the same ``given``.
+    """
+    strength = Grade.EXACT
+    if stage.bounded:
+        strength = eightbit.right_scores(raw, dict(given), path).wanted.grade
+    wrong = next((one for one in _misshapen(stage, ran.left, want)), None)
+    if wrong is not None:
+        return Judged(wrong, strength)
+    written = settled(stage, ran) if ran.asked else None
+    if written is not None and written.open_bytes:
+        strength = Grade.BOUNDED
+    wrong = _first_wrong(raw, stage, ran.left, want, given, path, written)
+    return Judged(wrong, strength, written)
+
+
+def _misshapen(stage: Stage, got: Mapping[str, Tensor], want: Mapping[str, Tensor]) -> Iterator[Wrong]:
+    for name, right in want.items():
+        wrong = compare.shape(got[name], right.shape, right.dtype) if name in got else compare.arity(None, 1)
+        if wrong is not None:
+            yield Wrong(stage.name, name, wrong)
+
+
+def _first_wrong(
     raw: Raw,
     stage: Stage,
     got: Mapping[str, Tensor],
     want: Mapping[str, Tensor],
     given: Mapping[str, Tensor],
     path: Path,
+    written: Written | None,
 ) -> Wrong | None:
-    """The first tensor in ``got`` that is not right; ``given``: what the stage was given."""
     for name, right in want.items():
-        if name not in got:
-            return Wrong(stage.name, name, compare.arity(None, 1))
         kind = name.rsplit(" ", 1)[0]
         if kind in stage.free:
-            wrong = _selection(raw, name, got[name], right, given)
+            wrong = _selection(raw, name, got[name], given)
         elif kind in stage.bounded:
             scores = eightbit.right_scores(raw, dict(given), path)
             wrong = scores.wanted.compare(got[name], scores.outside)
+        elif written is not None:
+            wrong = compare.integers(as_bits(written.found[name]), as_bits(written.right[name]))
         else:
             wrong = compare.integers(as_bits(got[name]), as_bits(right))
         if wrong is not None:
             return Wrong(stage.name, name, wrong)
     return None
-
-
-def grade(raw: Raw, stage: Stage, given: Mapping[str, Tensor], path: Path) -> Grade:
-    """How strongly a stage's tensors are compared."""
-    return eightbit.right_scores(raw, dict(given), path).wanted.grade if stage.bounded else Grade.EXACT
 
 
 def as_bits(tensor: object) -> Tensor:
@@ -70,15 +103,8 @@ def as_bits(tensor: object) -> Tensor:
     return tensor.view(sizes[tensor.dtype]) if tensor.dtype in sizes else tensor
 
 
-def _selection(
-    raw: Raw, name: str, ids: object, right: Tensor, before: Mapping[str, Tensor]
-) -> Difference | None:
-    wrong = compare.shape(ids, right.shape, right.dtype)
-    if wrong is not None:
-        return wrong
-    assert isinstance(ids, Tensor)
-    wanted = _wanted(raw, name, before)
-    found = topk.check_selection(ids, wanted)
+def _selection(raw: Raw, name: str, ids: Tensor, before: Mapping[str, Tensor]) -> Difference | None:
+    found = topk.check_selection(ids, _wanted(raw, name, before))
     if bool(found.ok.all()):
         return None
     row = int((~found.ok).nonzero()[0])

@@ -8,7 +8,7 @@ aside and hands it on past the others, so everything that passes is in `Held` an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from harness.fill import pages
 from harness.judge.bits import SENTINEL
+from harness.paths.base import Outcome
 from harness.paths.requests.scoring import DecodeSchedule, DecodeScores, Planes
 from harness.paths.requests.selecting import PAD, SelectDecode
 from harness.paths.requests.sharding import (
@@ -33,7 +34,13 @@ Held = dict[str, Tensor]
 """Name to tensor; a rank's own have its number after the name."""
 
 Ask = Callable[[Any], Any]
-"""A path, or who stands in for it: request to value."""
+"""Request to value."""
+
+Answer = Callable[[Any], Outcome]
+"""A path, or who stands in for it: request to outcome."""
+
+PLANES = {"k_codes": "k_codes", "k_scales": "k_scales"}
+QUERIES = {"q_codes": "q_codes", "q_scales": "q_scales", "weights": "weights_out"}
 
 
 @dataclass(frozen=True)
@@ -41,20 +48,38 @@ class Stage:
     """``run(raw, held, ask)`` gives what the stage leaves.
 
     ``free``: names whose order is not specified; ``bounded``: scores, in which only the cells that are proven
-    have one right value.
+    have one right value; ``written``: names that a fused writer wrote, and the fields of its request.
     """
 
     name: str
     run: Callable[[Raw, Held, Ask], Held]
     free: tuple[str, ...] = ()
     bounded: tuple[str, ...] = ()
+    written: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request, what its outputs held before, and what it was answered with."""
+
+    request: Any
+    before: tuple[Tensor, ...]
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a stage left, and the requests of a fused writer that it asked, rank by rank."""
+
+    left: Held
+    asked: tuple[Asked, ...]
 
 
 def of(raw: Raw) -> tuple[Stage, ...]:
     """The stages of an FP4 case, in their order."""
     one = (
-        Stage("write prompt", write_prompt),
-        Stage("write step", write_step),
+        Stage("write prompt", write_prompt, written=PLANES),
+        Stage("write step", write_step, written=QUERIES | PLANES),
         Stage("schedule", make_schedule),
         Stage("score", score),
         Stage("top-k", select, free=("local",)),
@@ -65,9 +90,19 @@ def of(raw: Raw) -> tuple[Stage, ...]:
     return (*before, *one[2:], Stage("pack", pack), Stage("merge", merge, free=("merged",)))
 
 
-def run(stage: Stage, raw: Raw, held: Mapping[str, Tensor], ask: Ask) -> Held:
-    """What ``stage`` leaves on copies of ``held``."""
-    return stage.run(raw, {name: tensor.clone() for name, tensor in held.items()}, ask)
+def run(stage: Stage, raw: Raw, held: Mapping[str, Tensor], answer: Answer) -> Ran:
+    """``stage`` on copies of ``held``. Raises what ``answer`` raises."""
+    asked: list[Asked] = []
+
+    def ask(request: Any) -> Any:
+        if not stage.written:
+            return answer(request).value
+        before = tuple(tensor.clone() for tensor in request.outputs)
+        asked.append(Asked(request, before, answer(request)))
+        return asked[-1].outcome.value
+
+    left = stage.run(raw, {name: tensor.clone() for name, tensor in held.items()}, ask)
+    return Ran(left, tuple(asked))
 
 
 def slots(raw: Raw, held: Held, ask: Ask) -> Held:

@@ -102,7 +102,7 @@ def test_the_stage_at_fault_is_named(asked: Case, request_type: type, wrong: Cha
     path = Planted(request_type, wrong)
     verdict = pipeline.check(asked, path)
     assert (verdict.status, verdict.where["stage"]) == (Status.DIFFER, stage)
-    steps = chain.alone(raw.build(asked), lambda r: path.run(r).value, path)
+    steps = chain.alone(raw.build(asked), path.run, path)
     own = [one.stage.name for one in steps if one.wrong]
     same_request = {"write prompt", "write step"} if request_type is writing.WriteTokens else {stage}
     assert own[0] == stage
@@ -115,7 +115,7 @@ def test_the_oracle_agrees_with_itself(asked: Case) -> None:
     verdict = pipeline.check(asked, OraclePath())
     assert (verdict.status, verdict.total > 10_000) == (Status.AGREE, True)
     path = OraclePath()
-    steps = chain.alone(raw.build(asked), lambda r: path.run(r).value, path)
+    steps = chain.alone(raw.build(asked), path.run, path)
     assert all(one.wrong is None and one.compared for one in steps)
 
 

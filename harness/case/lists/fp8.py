@@ -20,7 +20,7 @@ SCORED: Mapping[str, str] = {
     "boundary": "maxima at top*2^k and one step either side, all midpoints, zero and tiny vectors, -0",
 }
 
-TOKENS = ("natural", "spread", "boundary", "zero", "quiet", "onehot", "fp32norm", "offset")
+TOKENS = ("natural", "spread", "boundary", "zero", "quiet", "onehot", "fp32norm", "offset", "slots32")
 """Fills of the fused writer: those of suite writer without NaNs and infinities, of which FP8 says nothing."""
 
 FILLS: Mapping[str, str] = {name: writer.FILLS[name] for name in TOKENS} | dict(SCORED)
@@ -54,6 +54,7 @@ SMOKE = (
     "fp8-r7-h16-d128-pairneox-p3-fmtfn-ue1-tileflat-fnatural-s28",
     "fp8-r16-h32-d128-pairinterleaved-p0-fmtfn-ue1-tiletiled-foffset-s30",
     "fp8-r70-h16-d128-pairinterleaved-p2-fmtfn-ue0-tiletiled-fnatural-s31",
+    "fp8-r10-h16-d128-pairneox-p1-fmtfn-ue1-tileflat-fslots32-s33",
 )
 
 

@@ -22,6 +22,7 @@ FILLS: Mapping[str, str] = {
     "fp32norm": "LayerNorm weights 1.001 to 1.0022, bias -1 - 2^-12: lost when either is rounded to bfloat16",
     "offset": "keys whose mean is a thousand deviations: E[x^2] - mean^2 is off by 4 % of their variance",
     "far": "as spread, in a pool of 2 GiB: slots past 2^16 and 2^25, pages past byte 2^31",
+    "slots32": "as spread, slots come as int32: refused, or read as what they are",
 }
 
 SMOKE = (
@@ -39,6 +40,7 @@ SMOKE = (
     "writer-r1-h16-d128-pairneox-all0-p0-fnatural-s13",
     "writer-r16-h16-d128-pairinterleaved-all0-p0-foffset-s14",
     "writer-r12-h16-d128-pairneox-all0-p2-ffar-s15",
+    "writer-r10-h16-d128-pairneox-all0-p1-fslots32-s16",
 )
 
 

@@ -7,12 +7,13 @@ in the verdict. A path whose kernel may come out in several ways is right in a b
 Subnormal numbers are kept or flushed throughout (`oracles.eightbit_subnormals`): the path says which, or else
 its whole answer must be right in one of the two. All outputs are compared before a verdict, which names each
 that differs: queries that are wrong beside keys that are right are another fault than both.
-Inputs of even seeds have gaps between their rows, and pages rows of 144 bytes instead of 132.
+Slots may come as int32 (`harness.checks.writer.narrow`). Inputs of even seeds have gaps between their rows,
+and pages rows of 144 bytes instead of 132.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from harness.case.cases import Case
 from harness.checks.book import Book
 from harness.checks.fp8.stages import floats, named
 from harness.checks.writer import inputs as writer_inputs
+from harness.checks.writer import narrow
 from harness.fill import fill_writer, noise
 from harness.judge import compare, several
 from harness.judge.compare import Difference
@@ -45,12 +47,16 @@ def check(case: Case, path: Path) -> Verdict:
     """Compare what the path's writer wrote, and what it left alone, with the oracle."""
     book, asked = Book(case, path), build(case)
     before = [tensor.clone() for tensor in asked.outputs]
-    got = book.ask(asked)
+    try:
+        got = narrow.asked_of(book, asked) if case.f == narrow.FILL else book.ask(asked)
+    except narrow.Refused as refusal:
+        return narrow.refused(book, asked, before, refusal)
     wrong = _arity(book, got, asked)
     if wrong is not None:
         return wrong
     answers = (asked.outputs, *book.others)
-    differences, keys, mode = _judged(asked, before, answers, book.facts.get(SUBNORMALS))
+    found, right, keys, mode = nearest(asked, before, answers, book.facts.get(SUBNORMALS))
+    differences = compared(found, right)
     wrong_ones = {name: difference for name, difference in differences.items() if difference is not None}
     if wrong_ones:
         for name, difference in differences.items():
@@ -58,7 +64,8 @@ def check(case: Case, path: Path) -> Verdict:
                 f"{name}: {difference.count} of {difference.total} differ" if difference else f"{name}: right"
             )
         name, first = next(iter(wrong_ones.items()))
-        return book.differ(first, _grade(keys), where=_where(name, first, asked))
+        shared = narrow.SAID if case.f == narrow.FILL else ""
+        return book.differ(first, _grade(keys), where=_where(name, first, asked), shared=shared)
     book.total += sum(tensor.numel() for tensor in asked.outputs)
     book.facts[SUBNORMALS] = mode
     if apart := book.facts.get("bytes with several results", 0):
@@ -104,22 +111,31 @@ def writer_of(asked: WriteTokens8) -> Writer8:
     )  # fmt: skip
 
 
-def _judged(
+def nearest(
     asked: WriteTokens8, before: Sequence[Tensor], answers: Sequence[Sequence[Tensor]], stated: str | None
-) -> tuple[dict[str, Difference | None], Settled8, str]:
-    """(what is wrong with each output, the keys, the mode): in ``stated``, else in the better of both."""
+) -> tuple[dict[str, Tensor], dict[str, Tensor], Settled8, str]:
+    """(what was found, what is right, the keys, the mode): in the ``stated`` mode, or in the better of both.
+
+    What was found is the first of ``answers``, with what is right in every cell where another is right.
+    """
     tried = []
     for mode in MODES if stated is None else (stated,):
         wanted = [want(asked, before, answer, mode=mode) for answer in answers]
-        found = [
-            several.met([answer[place] for answer in answers], [one[0][place] for one in wanted])
-            for place in range(len(WRITTEN_TOKENS8))
-        ]
-        wrong = [_compared(*pair) for pair in zip(found, wanted[0][0], strict=True)]
-        tried.append((dict(zip(WRITTEN_TOKENS8, wrong, strict=True)), wanted[0][1], mode))
-        if not any(wrong):
+        right = dict(zip(WRITTEN_TOKENS8, wanted[0][0], strict=True))
+        found = {
+            name: several.met([answer[place] for answer in answers], [one[0][place] for one in wanted])
+            for place, name in enumerate(WRITTEN_TOKENS8)
+        }
+        wrong = sum(difference.count for difference in compared(found, right).values() if difference)
+        tried.append((wrong, found, right, wanted[0][1], mode))
+        if not wrong:
             break
-    return min(tried, key=lambda one: sum(difference.count for difference in one[0].values() if difference))
+    return min(tried, key=lambda one: one[0])[1:]
+
+
+def compared(found: Mapping[str, Tensor], right: Mapping[str, Tensor]) -> dict[str, Difference | None]:
+    """What is wrong with each output."""
+    return {name: _compared(found[name], right[name]) for name in right}
 
 
 def want(

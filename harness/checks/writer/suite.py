@@ -4,7 +4,8 @@ Query codes, query scales with their zero pad tiles, weights, and both key plane
 must be as it was, and so must query rows without a slot. A key byte may have more than one right value
 where float32's order of summation decides; how many do is in the verdict, and the grade is exact where
 none does. Fill `far` is asked over a pool past 2^31 bytes (`harness.checks.writer.far`). More rows than
-slots must be refused, or the rest left alone (field report B15). A path whose kernel may come out in several
+slots must be refused, or the rest left alone (field report B15); slots of int32 too are refused, or read as
+what they are (`harness.checks.writer.narrow`). A path whose kernel may come out in several
 ways is right in a byte where one of them is. Subnormal numbers are kept or flushed throughout
 (`oracles.eightbit_subnormals`): the path says which, or else its whole answer must be right in one of both.
 """
@@ -22,15 +23,15 @@ from harness.checks.book import Book
 from harness.checks.writer import far as writer_far
 from harness.checks.writer import inputs as writer_inputs
 from harness.checks.writer import names as writer_names
+from harness.checks.writer import narrow
 from harness.checks.writer import where as writer_where
-from harness.checks.writer.wanted import ORDER, Wanted, as_bits, key_range, settle, wanted
-from harness.judge import compare, several
+from harness.checks.writer.wanted import ORDER, Wanted, as_bits, key_range, nearest, settle
+from harness.judge import compare
 from harness.judge.verdict import Grade, Verdict
 from harness.paths.base import Path, Unsupported
 from harness.paths.requests.eightbit import SUBNORMALS
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
 from oracles import prepare
-from oracles.eightbit_subnormals import MODES
 from oracles.formats import PRODUCTION, quantise
 
 PER_ROW = ("q_codes", "q_scales", "weights_out")
@@ -45,10 +46,14 @@ def check(case: Case, path: Path) -> Verdict:
     book = Book(case, path)
     asked = writer_inputs.build(case)
     _agree_with_oracle(asked)
-    wrong = _compared(book, asked)
+    before = [tensor.clone() for tensor in asked.outputs]
+    try:
+        wrong = _compared(book, asked, before)
+    except narrow.Refused as refusal:
+        return narrow.refused(book, asked, before, refusal)
     if wrong is not None:
         return wrong
-    if case.p:
+    if case.p and case.f != narrow.FILL:
         wrong = _too_many_rows(book, replace(writer_inputs.build(case), slots=asked.slots[: case.r].clone()))
         if wrong is not None:
             return wrong
@@ -67,14 +72,13 @@ def _agree_with_oracle(asked: WriteTokens) -> None:
         raise AssertionError("the writer oracle's keys lie outside the ranges of its LayerNorm")
 
 
-def _compared(book: Book, asked: WriteTokens) -> Verdict | None:
+def _compared(book: Book, asked: WriteTokens, before: Sequence[Tensor]) -> Verdict | None:
     """Ask for ``asked`` and compare all five outputs; a verdict when something differs."""
-    before = [tensor.clone() for tensor in asked.outputs]
     wrong = _shaped(book, _answer(book, asked), asked)
     if wrong is not None:
         return wrong
     answers = (asked.outputs, *_others(book))
-    found, want, mode = _nearest(asked, before, answers, book.facts.get(SUBNORMALS))
+    found, want, mode = nearest(asked, before, answers, book.facts.get(SUBNORMALS))
     counts = {name: int((found[name] != want.outputs[name]).sum()) for name in ORDER}
     book.facts["outputs"] = {name: f"{count} differ" if count else "right" for name, count in counts.items()}
     for name in ORDER:
@@ -94,31 +98,10 @@ def _others(book: Book) -> tuple[Sequence[Tensor], ...]:
     return () if book.case.f == "far" else book.others
 
 
-def _nearest(
-    asked: WriteTokens, before: Sequence[Tensor], answers: Sequence[Sequence[Tensor]], stated: str | None
-) -> tuple[dict[str, Tensor], Wanted, str]:
-    """(what was found, what is wanted, the mode): in the ``stated`` mode, or in the better of both.
-
-    What was found is the first of ``answers``, with what is wanted in every cell where another is right.
-    """
-    tried = []
-    for mode in MODES if stated is None else (stated,):
-        wants = [wanted(asked, before, answer, mode=mode) for answer in answers]
-        found = {
-            name: several.met(
-                [as_bits(answer[place]) for answer in answers], [one.outputs[name] for one in wants]
-            )
-            for place, name in enumerate(WRITTEN_TOKENS)
-        }
-        wrong = sum(int((found[name] != wants[0].outputs[name]).sum()) for name in ORDER)
-        tried.append((wrong, found, wants[0], mode))
-        if not wrong:
-            break
-    return min(tried, key=lambda one: one[0])[1:]
-
-
 def _answer(book: Book, asked: WriteTokens) -> object:
     """The path's answer, its outputs in those of ``asked``; raises what the path raises."""
+    if book.case.f == narrow.FILL:
+        return narrow.asked_of(book, asked)
     if book.case.f != "far":
         return book.ask(asked)
     sent = writer_far.spread(asked)
@@ -157,7 +140,10 @@ def _judged(
         return None
     told = [f"{other} {text}" for other, text in book.facts["outputs"].items()]
     book.note("; ".join(told))
-    shared = writer_where.pattern(name, wrong, asked) or writer_names.name(name, asked, before, found)
+    shared = narrow.SAID if book.case.f == narrow.FILL else ""
+    shared = (
+        shared or writer_where.pattern(name, wrong, asked) or writer_names.name(name, asked, before, found)
+    )
     if not shared and name.endswith("scales"):
         shared = writer_where.stepped(found[name], want.outputs[name])
     where = _place(book, name, wrong.first, asked)
@@ -194,7 +180,7 @@ def _too_many_rows(book: Book, asked: WriteTokens) -> Verdict | None:
     ignored = book.facts["more rows than slots"] == "ignored"
     rows, others = (len(asked.slots), _others(book)) if ignored else (0, ())
     answers = [_first_rows(outputs, rows) for outputs in (asked.outputs, *others)]
-    found, want, _ = _nearest(
+    found, want, _ = nearest(
         _first(asked, rows), _first_rows(before, rows), answers, book.facts.get(SUBNORMALS)
     )
     for name, own, old in zip(WRITTEN_TOKENS, asked.outputs, before, strict=True):

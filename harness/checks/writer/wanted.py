@@ -17,8 +17,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from harness.judge import several
 from harness.paths.requests.writing import WRITTEN_TOKENS, WriteTokens
 from oracles import eightbit_subnormals, layout, normalise, prepare
+from oracles.eightbit_subnormals import MODES
 from oracles.formats import E8M0_NAN, GROUP, PRODUCTION, QuantRule
 from oracles.normalise import Range
 
@@ -55,6 +57,29 @@ class Wanted:
 
 
 NONE = Settled(torch.empty(0, 0, dtype=torch.uint8), torch.empty(0, 0, dtype=torch.uint8), 0, 0)
+
+
+def nearest(
+    asked: WriteTokens, before: Sequence[Tensor], answers: Sequence[Sequence[Tensor]], stated: str | None
+) -> tuple[dict[str, Tensor], Wanted, str]:
+    """(what was found, what is wanted, the mode): in the ``stated`` mode, or in the better of both.
+
+    What was found is the first of ``answers``, with what is wanted in every cell where another is right.
+    """
+    tried = []
+    for mode in MODES if stated is None else (stated,):
+        wants = [wanted(asked, before, answer, mode=mode) for answer in answers]
+        found = {
+            name: several.met(
+                [as_bits(answer[place]) for answer in answers], [one.outputs[name] for one in wants]
+            )
+            for place, name in enumerate(WRITTEN_TOKENS)
+        }
+        wrong = sum(int((found[name] != wants[0].outputs[name]).sum()) for name in ORDER)
+        tried.append((wrong, found, wants[0], mode))
+        if not wrong:
+            break
+    return min(tried, key=lambda one: one[0])[1:]
 
 
 def wanted(

@@ -65,7 +65,8 @@ class WriteTokens8:
     [128]; cos, sin bfloat16 [P, 32]; positions int64 [T]; slots int64 [T] (block*64 + row, negative: skip).
     ``pairing`` is neox or interleaved. To write in place: q_codes uint8 [T, H, 128], weights_out float32
     [T, H] (w * q_scale * weights_scale) and the pages ``cache`` uint8 [blocks, 64, row bytes]; the value
-    is the tuple of these three. Rows without a slot leave theirs as they were.
+    is the tuple of these three. Slots of int32 are refused (ValueError), or read as what they are. Rows
+    without a slot leave theirs as they were.
     """
 
     written: ClassVar[tuple[str, ...]] = WRITTEN_TOKENS8

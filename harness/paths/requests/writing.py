@@ -46,7 +46,8 @@ class WriteTokens:
     the scorer will apply; the writer must not. To write in place: q_codes uint8 [T, H, D/2], q_scales
     uint8 [T, K, 4, 16, pad4(H/16)], weights_out bfloat16 [T, H] and the planes k_codes, k_scales; the
     value is the tuple of these five. Rows without a slot leave theirs as they were unless
-    ``compute_all_q_rope``. More rows than slots are refused (ValueError), or the rest is left alone.
+    ``compute_all_q_rope``. More rows than slots are refused (ValueError), or the rest is left alone; slots
+    of int32 are refused (ValueError), or read as what they are.
     """
 
     written: ClassVar[tuple[str, ...]] = WRITTEN_TOKENS
