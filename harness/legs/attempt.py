@@ -7,12 +7,13 @@ certify. A kill leaves ``running`` and a segment of the log without end.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.legs import crash, identity, journal, logs, probe
+from harness.legs import crash, identity, journal, logs, masked, probe
 from harness.legs.server import Ended, Server
-from harness.record import store
+from harness.record import provenance, store
 
 if TYPE_CHECKING:
     from harness.legs.campaign import Campaign
@@ -27,6 +28,13 @@ def kept_records(where: journal.Place, retry_failed: bool = False) -> list[dict[
         for record in journal.read(where.samples)[0]
         if not (retry_failed and record["status"] == "failed")
     ]
+
+
+@cache
+def measured_by() -> str:
+    """Commit of this harness, and whether it has changes: told of a sample, and part of no identity."""
+    known = provenance.commit_of(Path(__file__))
+    return f"{known['commit']}{' with changes' if known['dirty'] is True else ''}"
 
 
 def begin(found: Plan, where: journal.Place, before: dict[str, Any]) -> None:
@@ -44,9 +52,10 @@ def begin(found: Plan, where: journal.Place, before: dict[str, Any]) -> None:
         expected=found.expected,
         attempts=int(before.get("attempts") or 0),
         crashes=before.get("crashes") or [],
+        harness=list(dict.fromkeys([*(before.get("harness") or []), measured_by()])),
         server={
             "base_url": leg.base_url,
-            "command": list(leg.command or ()),
+            "command": now["server"]["command"],
             "log": str(logs.log_of(found.campaign, where)),
         },
     )
@@ -58,9 +67,11 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
 
     number = int(where.manifest().get("attempts") or 0) + 1
     log = logs.log_of(found.campaign, where)
+    values, captured = masked.known(found.campaign.legs[where.leg].environment), where.folder / "server.log"
+    masked.log(captured, values)  # of an attempt that a kill cut short
     segments = begun(found.campaign.legs[where.leg], log, where.manifest().get("log_segments") or [])
     where.update(attempts=number, status="running", log_segments=segments)
-    server = Server(found.campaign, where.leg, where.folder / "server.log")
+    server = Server(found.campaign, where.leg, captured)
     status = "stopped"
     try:
         server.start()
@@ -75,6 +86,7 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
         how = server.settle() or str(gone)
     finally:
         server.stop()
+        masked.log(captured, values)
         segments[-1]["to"] = log.stat().st_size if log.is_file() else 0
         where.update(
             status=status,
@@ -83,7 +95,8 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
             **looked(found.campaign, where, segments),
         )
         if status == "crashed":
-            keep_crash(found, where, display, how, crash.tail(log, segments[-1]["from"]))
+            lines = [masked.text(line, values) for line in crash.tail(log, segments[-1]["from"])]
+            keep_crash(found, where, display, masked.text(how, values), lines)
     return status
 
 

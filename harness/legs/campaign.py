@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from harness.exits import InputError
-from harness.legs import toml, wrong
+from harness.legs import names, toml, wrong
 from harness.legs.fields import Name, Section
 from harness.legs.leg import Leg
 from harness.legs.sections import Certify, Client, Task, Watch
@@ -103,11 +103,21 @@ def parse(found: dict[str, Any], file: str = "") -> Campaign:
         campaign = Campaign.model_validate({**found, "file": file})
     except ValidationError as error:
         where = f"{Path(file).name}: " if file else ""
-        lines = list(dict.fromkeys(where + sentence for sentence in sentences(error)))
+        said = [*sentences(error), *_unknown_base(found)]
+        lines = list(dict.fromkeys(where + sentence for sentence in said))
         raise InputError("\nharness: ".join(lines)) from None
     if campaign.data is not None:
         _check_data(campaign.data)
     return campaign
+
+
+def _unknown_base(found: dict[str, Any]) -> Iterator[str]:
+    """The sentence of a base leg that is none, which the model does not judge where a field is wrong."""
+    base, legs = found.get("base"), found.get("legs")
+    if not (isinstance(base, str) and base and isinstance(legs, dict) and legs):
+        return
+    if base not in legs and all(map(names.allowed, legs)):
+        yield f"base is {short(base)}, allowed are {', '.join(legs)}"
 
 
 def _check_data(folder: Path) -> None:

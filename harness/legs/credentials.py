@@ -20,13 +20,13 @@ HIDDEN = "***"
 ARGUMENT = re.compile(r"(?P<name>[\w.-]+)=(?P<value>[^,]*)")
 """One of lm-eval's arguments in a text of them."""
 
-SECRETS = ("key", "token", "secret", "password", "auth")
+SECRETS = ("key", "token", "secret", "password", "passwd", "auth", "credential")
 """What the name of a value has in it that nobody else should read."""
 
 HEADERS = ("header", "headers")
 """Arguments of lm-eval that hold such a value under a name of its own."""
 
-COUNTS = re.compile(r"tokens|tokeni[sz]\w*")
+COUNTS = re.compile(r"tokens|token[-_]ids?|tokeni[sz]\w*")
 """What a name has that tells a number of tokens, or who makes them: two limits that are hidden look alike."""
 
 

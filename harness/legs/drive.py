@@ -10,14 +10,14 @@ from __future__ import annotations
 import fcntl
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.exits import CannotRun, InputError
-from harness.legs import attempt, identity, journal, order
+from harness.legs import attempt, identity, journal, masked, order
 from harness.legs.campaign import Campaign
 from harness.legs.shown import short
 from harness.record import store
@@ -33,8 +33,8 @@ CERTIFICATES = "certificates.json"
 class Display:
     """What is told while a campaign runs; this one says nothing."""
 
-    def sample(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]]) -> None:
-        """A sample begins (or goes on with ``kept`` records)."""
+    def sample(self, leg: str, number: int, expected: int, kept: list[dict[str, Any]], at_once: int) -> None:
+        """A sample begins (or goes on with ``kept`` records), ``at_once`` questions asked at a time."""
 
     def record(self, record: dict[str, Any]) -> None:
         """A question has ended."""
@@ -130,7 +130,11 @@ def check_files(directory: Path) -> None:
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the folder. Raises `CannotRun` when another run does."""
+    """Hold the folder. Raises `CannotRun` when another run does.
+
+    A folder that was made for a run of which nothing came is taken away again.
+    """
+    made = [one for one in (directory, *directory.parents) if not one.exists()]
     store.check_directory("--dir", directory)
     check_files(directory)
     with open(directory / LOCK, "a", encoding="utf-8") as stream:
@@ -138,7 +142,14 @@ def locked(directory: Path) -> Iterator[None]:
             fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise CannotRun(f"another harness legs run works in {directory}") from None
-        yield
+        try:
+            yield
+        finally:
+            if made and [one.name for one in directory.iterdir()] == [LOCK]:
+                (directory / LOCK).unlink()
+                with suppress(OSError):  # somebody else's folder that is empty no more
+                    for one in made:
+                        one.rmdir()
 
 
 def busy(directory: Path) -> bool:
@@ -183,6 +194,9 @@ def note(found: Plan) -> None:
     asked = found.campaign.model_dump(mode="json")
     for leg, one in asked["legs"].items():  # with secrets as the identities have them
         one["environment"] = found.identities[leg]["environment"]
+        values = masked.known(found.campaign.legs[leg].environment)
+        for field in ("command", "version"):
+            one[field] = None if one[field] is None else masked.words(one[field], values)
     content = {
         "campaign": asked,
         "file": found.campaign.file,
@@ -199,7 +213,7 @@ def take(found: Plan, where: journal.Place, display: Display, retry_failed: bool
     if before["status"] == "finished" and len(kept) >= found.expected:
         return "finished"
     attempt.begin(found, where, before)
-    display.sample(where.leg, where.sample, found.expected, kept)
+    display.sample(where.leg, where.sample, found.expected, kept, found.campaign.client.concurrency)
     for tries in range(found.campaign.restarts(where.leg) + 1):
         if tries:
             display.say(f"{where.leg} sample {where.sample}: the server is started again ({tries})")

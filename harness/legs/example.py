@@ -114,6 +114,7 @@ def atom(file: str) -> str:
     legs = (
         ("fp8", "fp8", "", ()),
         ("fp4", "fp4", "", (FP8_FALLBACK,)),
+        ("fp8-dcp4", "fp8", dcp, (FOLDED,)),
         ("fp4-dcp4", "fp4", dcp, (FP8_FALLBACK, FOLDED)),
     )
     made = [

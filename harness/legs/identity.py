@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from harness.exits import CannotRun
-from harness.legs import credentials
+from harness.legs import credentials, masked
 from harness.legs.campaign import Campaign
 from harness.record import provenance
 
@@ -24,7 +24,10 @@ def of_leg(campaign: Campaign, leg: str, task: Mapping[str, Any]) -> dict[str, A
     return {
         "model": "local-completions",
         "model_args": {"model": one.model, "base_url": one.base_url},
-        "server": {"command": list(one.command or ()), "version": server_version(campaign, leg)},
+        "server": {
+            "command": masked.words(one.command or (), masked.known(one.environment)),
+            "version": server_version(campaign, leg),
+        },
         "environment": {name: _shown(name, value) for name, value in sorted(one.environment.items())},
         "indexer": one.indexer,
         "task": asked.name,
@@ -46,7 +49,7 @@ def of_leg(campaign: Campaign, leg: str, task: Mapping[str, Any]) -> dict[str, A
 
 
 def server_version(campaign: Campaign, leg: str) -> str | None:
-    """What the leg's version command prints. Raises `CannotRun` when it fails."""
+    """What the leg's version command prints, without keys. Raises `CannotRun` when it fails."""
     one = campaign.legs[leg]
     if one.version is None:
         return None
@@ -61,8 +64,9 @@ def server_version(campaign: Campaign, leg: str) -> str | None:
         raise CannotRun(f"legs.{leg}.version cannot be run: {error}") from None
     if done.returncode:
         last = (_text(done.stderr).splitlines() or ["nothing"])[-1]
-        raise CannotRun(f"legs.{leg}.version ended with exit code {done.returncode} and said: {last}")
-    return _text(done.stdout)
+        said = masked.text(last, masked.known(one.environment))
+        raise CannotRun(f"legs.{leg}.version ended with exit code {done.returncode} and said: {said}")
+    return masked.text(_text(done.stdout), masked.known(one.environment))
 
 
 def _text(printed: bytes) -> str:
@@ -92,6 +96,4 @@ def _value(identity: Mapping[str, Any], name: str) -> str:
 
 def _shown(name: str, value: str) -> str:
     """A variable's value; of one that looks like a secret only a digest."""
-    if any(word in name.lower() for word in credentials.SECRETS):
-        return "sha256:" + hashlib.sha256(value.encode()).hexdigest()[:12]
-    return value
+    return masked.digest(value) if credentials.secret(name) else masked.text(value, ())

@@ -38,7 +38,7 @@ KEYS = (
 
 FIELDS: Mapping[str, type] = {
     "status": str, "identity": dict, "expected": int, "attempts": int, "crashes": list, "log_segments": list,
-    "patterns": dict, "started": str, "finished": str,
+    "harness": list, "patterns": dict, "started": str, "finished": str,
 }  # fmt: skip
 """Fields of a manifest by what they hold; those of `OPTIONAL` may be null."""
 

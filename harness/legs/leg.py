@@ -105,5 +105,6 @@ class Leg(Section):
         except ValueError:
             known = False
         if not known:
-            raise ValueError(f"is {short(address)}, allowed is an address like http://127.0.0.1:8000")
+            shown = short(credentials.hidden(address))
+            raise ValueError(f"is {shown}, allowed is an address like http://127.0.0.1:8000")
         return address.rstrip("/").removesuffix("/v1/completions").removesuffix("/v1")

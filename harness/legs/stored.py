@@ -84,6 +84,7 @@ class Manifest(Stored):
     log_segments: list[Segment] = Field(default_factory=list)
     patterns: Patterns = Patterns(log=False)
     acceptance: Amount | None = None
+    harness: list[Text] = Field(default_factory=list)
 
 
 class Replies(Stored):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 from pydantic import BaseModel, ValidationError
 
+from harness.legs import credentials
 from harness.legs.shown import cut, short
 
 Sections = Callable[[list[str]], type[BaseModel] | None]
@@ -32,7 +33,9 @@ def sentences(error: ValidationError, section: Sections) -> Iterator[str]:
         elif kind == "missing":
             yield f"{name} is missing, allowed is {_allowed(section, words)}"
         else:
-            yield f"{name} is {short(found['input'])}, allowed is {_allowed(section, words)}"
+            secret = any(word.isidentifier() and credentials.secret(word) for word in words[2:])
+            shown = "a value that is not shown" if secret else short(credentials.hidden(found["input"]))
+            yield f"{name} is {shown}, allowed is {_allowed(section, words)}"
 
 
 def _fields(model: type[BaseModel] | None) -> list[str]:

@@ -79,7 +79,26 @@ def test_parts_of_a_run_are_timed_apart(tmp_path: Path) -> None:
     assert found.start >= 0.4
     assert 3 * 0.2 <= found.asking <= took - 0.9
     assert found.after >= 0.5
+    assert 0 < found.cpu <= took
     assert 1.5 <= found.whole <= took
+
+
+def test_work_of_all_processes_is_counted(tmp_path: Path) -> None:
+    """Half a second of work in a child of the command, beside one that only waits."""
+    burn = "import time\nuntil = time.process_time() + 0.5\nwhile time.process_time() < until: pass"
+    ask = (
+        "import urllib.request; "
+        "urllib.request.urlopen(sys.argv[1] + '/v1/completions', b'{\"prompt\": \"\"}')"
+    )
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {burn!r}]); {ask}"
+    wait = f"import sys, time; time.sleep(0.5); {ask}"
+    with serving(0.0) as server:
+        works, waits = (
+            bench_legs.timed([sys.executable, "-c", words.replace("{", "{{").replace("}", "}}"), server.url],
+                             tmp_path, 1, server).cpu
+            for words in (child, wait)
+        )  # fmt: skip
+    assert works >= 0.5 + waits / 2
 
 
 def test_a_run_that_fails_or_asks_otherwise_ends_the_bench(
@@ -104,15 +123,15 @@ def test_a_run_that_fails_or_asks_otherwise_ends_the_bench(
         bench_legs.measure(Setting(questions=4, latency=0.0))
 
 
-PLAIN_RUNS = [Run(1.0, 10.0, 1.0), Run(9.0, 99.0, 9.0), Run(1.0, 10.0, 1.0)]
+PLAIN_RUNS = [Run(1.0, 10.0, 1.0, 2.0), Run(9.0, 99.0, 9.0, 9.0), Run(1.0, 10.0, 1.0, 2.0)]
 
 
 @pytest.mark.parametrize(
     ("ours", "whole", "asking", "within"),
     [
-        (Run(0.1, 10.5, 1.0), 11.6 / 12, 1.05, True),
-        (Run(0.1, 10.6, 1.0), 11.7 / 12, 1.06, False),
-        (Run(1.0, 10.0, 4.0), 15 / 12, 1.0, False),
+        (Run(0.1, 10.5, 1.0, 7.0), 11.6 / 12, 1.05, True),
+        (Run(0.1, 10.6, 1.0, 7.0), 11.7 / 12, 1.06, False),
+        (Run(1.0, 10.0, 4.0, 7.0), 15 / 12, 1.0, False),
     ],
 )
 def test_the_limit_holds_for_the_whole_and_for_the_asking(
@@ -132,9 +151,11 @@ def test_the_limit_holds_for_the_whole_and_for_the_asking(
     assert (code, figures["within"]) == (exits.AGREE if within else exits.DIFFER, within)
     assert figures["ratios"]["whole"] == pytest.approx(whole)
     assert figures["ratios"]["asking"] == pytest.approx(asking)
+    assert (figures["seconds"][OURS]["cpu"], figures["ratios"]["cpu"]) == (7.0, 3.5)
     out = capsys.readouterr().out
     assert (f"{whole:.3f}" in out, f"{asking:.3f}" in out, "12.00 to 117.00" in out) == (True, True, True)
     assert ("within the limit of 1.05" in out) is within
+    assert "CPU" in out
 
 
 @pytest.mark.parametrize(

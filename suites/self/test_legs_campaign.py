@@ -152,6 +152,26 @@ def test_addresses_are_one_form() -> None:
     assert campaign.parse(GOOD).legs["a"].base_url == "http://127.0.0.1:8000"
 
 
+def test_an_unknown_base_is_told_beside_what_else_is_wrong() -> None:
+    """Each once, whether or not another field keeps the campaign from being read."""
+    for more, count in (({"base": "q"}, 1), ({"base": "q", "margin": 0.0}, 2)):
+        with pytest.raises(InputError) as refused:
+            campaign.parse({**GOOD, **more})
+        lines = str(refused.value).splitlines()
+        assert len(lines) == count
+        assert lines[-1].endswith("base is 'q', allowed are a")
+
+
+@pytest.mark.parametrize("field", ["strict", "flexible"])
+def test_an_unknown_filter_is_told_before_data_are_looked_for(field: str, tmp_path: Path) -> None:
+    """With those that the task has; no hub is asked for data of a campaign that cannot be measured."""
+    found = campaign.parse(changed(f"task.{field}", "q"))
+    with pytest.raises(InputError) as refused:
+        drive.plan(found, tmp_path / "out")
+    allowed = "allowed are strict-match, flexible-extract (the filters of gsm8k)"
+    assert str(refused.value) == f"task.{field} is 'q', {allowed}"
+
+
 @pytest.mark.parametrize("kind", ["atom", "local"])
 def test_examples_are_whole_campaigns(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What init writes loads as it is; a file that exists is never replaced."""
@@ -161,11 +181,12 @@ def test_examples_are_whole_campaigns(kind: str, tmp_path: Path, capsys: pytest.
     assert len(found.legs) >= 2
     assert file.read_text(encoding="utf-8").count("#") > 10
     if kind == "atom":
-        words = [found.legs[leg].command or () for leg in ("fp8", "fp4", "fp4-dcp4")]
+        legs = ("fp8", "fp4", "fp8-dcp4", "fp4-dcp4")
+        words = [found.legs[leg].command or () for leg in legs]
         dtypes = [one[one.index("--index_cache_dtype") + 1] for one in words]
-        assert dtypes == ["fp8", "fp4", "fp4"]
-        assert ["-dcp" in one for one in words] == [False, False, True]
-        assert [len(found.forbidden(leg)) for leg in ("fp8", "fp4", "fp4-dcp4")] == [1, 2, 3]
+        assert dtypes == ["fp8", "fp4", "fp8", "fp4"]
+        assert ["-dcp" in one for one in words] == [False, False, True, True]
+        assert [len(found.forbidden(leg)) for leg in legs] == [1, 2, 2, 3]
     assert {found.index_topk(leg) for leg in found.legs} == {{"atom": 2048, "local": 0}[kind]}
     assert cli.main(["legs", "init", str(file)]) == exits.USAGE
     assert "exists already" in capsys.readouterr().err

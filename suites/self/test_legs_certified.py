@@ -127,10 +127,10 @@ def test_a_run_ends_with_the_certificate(tmp_path: Path, capsys: pytest.CaptureF
         assert "6 of 6 replies of sample 1 are truncated (100.00 %, allowed 0.00 %)" in " ".join(out.split())
         code, out = run(tmp_path, file, capsys, "--leg", "a")
         assert code == exits.AGREE
-        assert "exit 0: 1 leg is certified\n" in out
+        assert "exit 0: 1 leg is certified except path\n" in out
     written = json.loads((tmp_path / "out" / "certificates.json").read_text(encoding="utf-8"))
     assert {one["leg"]: one["word"] for one in written["certificates"]} == {
-        "a": "certified", "b": "not measured",
+        "a": "certified except path", "b": "not measured",
     }  # fmt: skip
 
 

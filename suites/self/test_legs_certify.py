@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.command import legs_certify
 from harness.exits import InputError
 from harness.legs import journal, logs
-from harness.legs.certify import certifying
+from harness.legs.certify import certifying, tables
 from harness.legs.certify.certificate import Certificate, Verdict
 from suites.self.legs_folders import asks, failed, point, record, sample
 
@@ -32,7 +33,8 @@ def test_a_good_leg_has_every_point_in_one_order(tmp_path: Path) -> None:
         "b": names,
     }
     assert [one.binding for one in found["a"].points] == [True] * 4 + [False] * 3
-    assert (found["b"].certified, found["b"].word, found["b"].reason) == (True, "certified", "")
+    assert (found["b"].certified, found["b"].word, found["b"].reason) == (True, "certified except path", "")
+    assert found["b"].to_record()["except"] == ["path"]
 
 
 def test_a_point_that_fails_outranks_one_that_nobody_can_tell(tmp_path: Path) -> None:
@@ -192,7 +194,17 @@ def test_without_a_pattern_nothing_proves_the_path(tmp_path: Path) -> None:
     """It is said, and it is no fault of the leg."""
     sample(tmp_path)
     found = point(tmp_path, "path")
-    assert (found.verdict, found.said) == (NOT_ASKED, "no pattern is asked: nothing proves which path ran")
+    said = "no line of a log is required or forbidden: nothing shows which path ran"
+    assert (found.verdict, found.said) == (Verdict.NOT_SHOWN, said)
+    whole = certifying.certify(tmp_path)
+    assert (whole["a"].certified, whole["a"].word) == (True, "certified except path")
+    assert legs_certify.said(whole, []) == "exit 0: 1 leg is certified except path"
+    assert tables.limits(whole)[0] == f"a is certified except path: {said}"
+    asks(tmp_path, {"a": {}, "b": {"required": ["fp4"]}})
+    sample(tmp_path, "b", **patterns({"fp4": 5}, {}))
+    whole = certifying.certify(tmp_path)
+    assert [whole[leg].word for leg in "ab"] == ["certified except path", "certified"]
+    assert legs_certify.said(whole, []) == "exit 0: all 2 legs are certified except path (a)"
 
 
 def test_a_pattern_asked_later_is_counted_in_the_log_as_it_is(tmp_path: Path) -> None:

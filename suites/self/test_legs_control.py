@@ -58,15 +58,15 @@ def test_one_filter_is_enough(tmp_path: Path) -> None:
     ("change", "verdict", "said"),
     [
         ({"status": "crashed"}, HOLDS,
-         SEEN + "bad is not measured: sample 1 is crashed (40 of 40 questions)"),
+         SEEN + "bad is not measured, for its answers"),
         ({"status": "crashed", "expected": 50}, HOLDS,
-         SEEN + "bad is not measured: sample 1 is crashed (40 of 50 questions)"),
+         SEEN + "bad is not measured, for its answers"),
         ({"expected": 50}, UNKNOWN,
-         "the known-bad leg bad is not measured: sample 1 has 40 of 50 questions"),
+         "the known-bad leg bad is not measured, for its answers, which says nothing of its fault"),
         ({"status": "stopped"}, UNKNOWN,
-         "the known-bad leg bad is not measured: sample 1 is stopped (40 of 40 questions)"),
+         "the known-bad leg bad is not measured, for its answers, which says nothing of its fault"),
         ({"identity": {**IDENTITY, "shots": 5}}, UNKNOWN,
-         "the known-bad leg bad is not measured: cannot be compared with a: shots 5 against 20"),
+         "the known-bad leg bad is not measured, for its settings, which says nothing of its fault"),
     ],
 )  # fmt: skip
 def test_a_bad_leg_whose_certificate_fails(
@@ -166,7 +166,7 @@ def test_pooling_refuses_what_is_not_measured(tmp_path: Path, capsys: pytest.Cap
     code, out, _ = run(capsys, "pool", str(tmp_path))
     assert code == exits.UNPROVEN
     reason = "does not exercise the sparse indexer: 40 of 40 prompts are at most 2048 tokens"
-    assert f"b against a, strict: not measured: leg b: {reason}" in out
+    assert "b against a" not in out
     assert f"b is not measured: {reason}" in out
     assert "bad (known bad) is not measured: sample 1 has 1 failed request" in out
 
@@ -241,12 +241,12 @@ def test_certify_prints_and_writes_every_point(tmp_path: Path, capsys: pytest.Ca
     world(tmp_path, status="crashed")
     code, out, _ = run(capsys, "certify", str(tmp_path), "--json", str(tmp_path / "f.json"))
     assert code == exits.AGREE
-    assert "exit 0: 2 legs are certified; not certified, and known to be bad: bad" in out
+    assert "exit 0: 2 legs are certified except path; not certified, and known to be bad: bad" in out
     assert "40 of 40 prompts are longer than 2048 tokens" in out
     written = json.loads((tmp_path / "f.json").read_text(encoding="utf-8"))
     assert json.loads((tmp_path / "certificates.json").read_text(encoding="utf-8")) == written
     legs = {one["leg"]: one for one in written["certificates"]}
-    assert [legs[leg]["word"] for leg in LEGS] == ["certified", "certified", "not measured"]
+    assert [legs[leg]["word"] for leg in LEGS] == ["certified except path"] * 2 + ["not measured"]
     assert (legs["bad"]["known_bad"], legs["a"]["points"][0]["figures"]["min"]) == (True, 3000)
     code, out, _ = run(capsys, "certify", str(tmp_path), "--index-topk", "3000")
     assert code == exits.UNPROVEN

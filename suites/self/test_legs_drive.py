@@ -93,6 +93,16 @@ def test_a_crash_is_not_a_score(tmp_path: Path) -> None:
     assert journal.place(tmp_path / "out", "b", 1).manifest()["crashes"] == manifest["crashes"]
 
 
+def test_a_silent_crash_is_not_blamed_on_base(tmp_path: Path) -> None:
+    """Both servers die of SIGKILL without a word: nothing says that base has the same fault."""
+    legs = {name: process(tmp_path, name, Script(die_at=4)) for name in "ab"}
+    found, told = asked(tmp_path, legs, client={"concurrency": 1}), Told()
+    assert driven(tmp_path, found, told) == {"a/1": "crashed", "b/1": "crashed"}
+    assert not any("same crash" in one.replace("is the same", "") for one in told.said)
+    digests = {journal.place(tmp_path / "out", leg, 1).manifest()["crashes"][0]["digest"] for leg in "ab"}
+    assert len(digests) == 2
+
+
 def test_a_crashed_server_is_restarted_if_asked(tmp_path: Path) -> None:
     """One restart is enough for six questions when each server dies at its fourth."""
     leg = process(tmp_path, "a", Script(die_at=4))

@@ -167,6 +167,16 @@ def test_unknown_counts_and_times_are_told_as_unknown(tmp_path: Path) -> None:
     assert 'class="word mistrusted">not certified' in html
 
 
+def test_the_commits_of_the_harness_are_settings(tmp_path: Path) -> None:
+    """At the top and among the settings, each commit that measured a part; where they differ, by leg."""
+    sample(tmp_path, "a", 1, harness=["abc", "def with changes"])
+    html = made(tmp_path)
+    assert "<dt>harness.commit</dt><dd>abc, then def with changes</dd>" in html
+    assert "; harness.commit abc, then def with changes;" in html.split("<section>")[0]
+    sample(tmp_path, "b", 1, harness=["abc"])
+    assert "<td>abc, then def with changes</td>" in made(tmp_path).split("<h3>Settings that differ</h3>")[1]
+
+
 def test_settings_that_differ_are_told_by_leg(tmp_path: Path) -> None:
     """One row a leg for what differs, one line for what all share."""
     sample(tmp_path, "a", 1)
@@ -210,19 +220,36 @@ def test_flips_are_counted_by_pair_and_by_mean(folder: Path) -> None:
     assert sorted(new.against) == pytest.approx([1 / 6, 2 / 6, 2 / 6, 3 / 6])
     assert (new.within, new.unsteady) == ((1 / 6,), (4,))
     assert found["base"].against == ()
-    assert (found["bad"].measured, found["bad"].within) == (False, ())
+    bad = found["bad"]
+    assert (bad.measured, bad.compared, bad.changes, bad.against, bad.within) == (False, False, {}, (), ())
+    assert (new.measured, new.compared) == (True, True)
 
 
-def test_a_refused_leg_is_grey_with_its_reason(folder: Path) -> None:
-    """The forest's rows: base first; legs that are not measured have a row that says why, samples or not."""
+def test_a_refused_leg_has_a_row_and_no_mark(folder: Path, html: str) -> None:
+    """The forest's rows: base first; legs that are not measured say so in both panels, and why once above."""
     certificates, table = certifying.certify(folder), journal.table(folder)
     rows = forest.rows(pooling.pool(folder, table, certificates), table)
     assert [row.label for row in rows if row.leg] == ["base", "bad", "new", "dead"]
     assert [row.measured for row in rows if row.leg] == [True, False, True, False]
-    reasons = [row.label for row in rows if not row.leg and not row.marks]
-    assert [reason.split(":")[0] for reason in reasons] == ["not measured"] * 2
-    assert rows[-1].label.startswith("not measured: sample 1 is crashed")
-    assert rows[1].marks["flexible"][0] == 5 / 6
+    assert [row.label for row in rows if not row.marks] == ["bad", "dead"]
+    assert not any(row.marks for row in rows if not row.measured)
+    picture = html.split("<h2>Accuracy</h2>")[1].split("</svg>")[0]
+    assert picture.count(">not measured</text>") == 4
+    assert "sample 1 is crashed" not in picture
+    assert html.split("<h2>Certificates</h2>")[0].count("sample 1 has 1 failed request") == 1
+
+
+def test_no_table_has_a_figure_of_a_refused_leg(tmp_path: Path) -> None:
+    """Three of seven, told nowhere: neither as a share, nor as counts, nor as questions lost."""
+    asks(tmp_path, {"a": {}, "bad": {}})
+    for number in (1, 2):
+        sample(tmp_path, "a", number, answers([1] * 8))
+        sample(tmp_path, "bad", number, [failed(7), *answers([1, 1, 1, 0, 0, 0, 0])])
+    html = made(tmp_path)
+    figures = html.split("<h2>Accuracy</h2>")[1].split("<h2>Prompt lengths")[0]
+    assert figures.count("<td>not measured</td>") == 2 + 2 + 2 * 2  # legs, comparisons, flips
+    for told in ("0.4286", "57.14", "3/7", "-57", "2/2 to"):
+        assert told not in html, told
 
 
 def test_decode_steps_are_counted_one_by_one() -> None:
@@ -238,7 +265,7 @@ def test_legs_with_the_same_lengths_share_a_curve(tmp_path: Path) -> None:
     sample(tmp_path, "c", 1, [record(0, prompt_tokens=7), record(1, prompt_tokens=None)])
     found = tokens.of_legs(journal.table(tmp_path))
     assert [(one.legs, len(one.prompts), one.unknown) for one in found] == [
-        (("a", "b"), 8, 0),
+        (("a", "b"), 4, 0),
         (("c",), 1, 1),
     ]
 

@@ -359,17 +359,40 @@ def test_fewer_samples_of_either_leg_are_told(leg: str) -> None:
 
 
 def test_a_refused_leg_is_listed_and_compared_with_nothing() -> None:
-    """It stays in every table with its reason."""
+    """It stays in every table with its reason, and nowhere with a number."""
     legs = table({"a": [[1, 0, 1, 1]], "b": [[0, 0, 0, 0]]})
     found = pooled.pool(legs, base="a", margin=0.01, refused={"b": "crashed"}, acceptance={"a": 2.5})
     assert {one.word for one in found.judged} == {Word.NOT_MEASURED}
     text = tables.markdown(found)
     assert "- b is not measured: crashed" in text
-    assert "not measured: leg b: crashed" in text
+    assert "| b | strict | - | not measured | - | - | - | - | - |" in text
+    assert "| b | strict | - | - | - | - | - | - | - | not measured |" in text
+    assert "b against a" not in text
+    shown = found.records()
+    for one in (*shown["legs"][2:], *shown["comparisons"]):
+        numbers = [value for value in one.values() if isinstance(value, float)]
+        assert (numbers, one["interval"]["low"]) == ([0.01] if "margin" in one else [], None)
+    assert {one["not_measured"] for one in shown["legs"]} == {None, "crashed"}
+    assert {one["sentence"] for one in shown["comparisons"]} == {"not measured: leg b: crashed"}
+    first, second = tables.frames(found)
+    assert first[first["leg"] == "b"]["accuracy"].isna().all()
+    assert set(first[first["leg"] == "b"]["not_measured"]) == {"crashed"}
+    assert second["difference"].isna().all()
     assert "| 2.50 |" in text
     assert found.records()["not_measured"] == {"b": "crashed"}
     with pytest.raises(ValueError, match="base leg is 'x', allowed are a, b"):
         pooled.pool(legs, base="x", margin=0.01)
+
+
+def test_a_refused_base_leg_is_told_once() -> None:
+    """No leg is compared with it; its reason is not said again for each leg and filter."""
+    legs = table({"a": [[1, 0]], "b": [[0, 0]], "c": [[1, 1]]})
+    found = pooled.pool(legs, base="a", margin=0.01, refused={"a": "crashed"})
+    assert tables.told(found) == [
+        (Word.NOT_MEASURED, "a is not measured: crashed; it is the base leg, so no leg is compared")
+    ]
+    assert {one.between.other for one in found.judged} == {"b", "c"}
+    assert all(math.isnan(one.between.difference) for one in found.judged)
 
 
 def test_tables_and_frames_say_the_same(tmp_path: Path) -> None:

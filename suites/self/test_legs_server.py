@@ -110,6 +110,25 @@ def test_a_line_that_many_said_counts_once() -> None:
     assert one["digest"] == two["digest"]
 
 
+@pytest.mark.parametrize("lines", [[], ["POST /v1/completions 200 OK", "loading weights"]])
+def test_crashes_without_an_error_are_not_the_same_crash(lines: list[str], tmp_path: Path) -> None:
+    """Two servers that were killed: that their logs are silent is nothing that they have in common."""
+    one, two = (
+        crash.signature("it was ended by SIGKILL", lines),
+        crash.signature("it was ended by SIGKILL", lines),
+    )
+    assert one["signature"] == two["signature"] == ["it was ended by SIGKILL"]
+    assert one["digest"] != two["digest"]
+    where = journal.place(tmp_path, "a", 1)
+    where.folder.mkdir(parents=True)
+    where.update(crashes=[one])
+    own = journal.place(tmp_path, "b", 1)
+    for found in (one, two):
+        assert crash.compared(found, tmp_path, "a", own) == (
+            "its log tells no error, so whether another crash is the same is not known"
+        )
+
+
 def test_every_crash_of_a_sample_is_known(tmp_path: Path) -> None:
     """Of a restarted server the first as well as the last; on the base leg it is told before any other."""
     first, last, other = (crash.signature("SIGKILL", [f"Error: {word}"]) for word in ("a", "b", "c"))

@@ -16,6 +16,7 @@ from harness import cli, exits
 from harness.exits import InputError
 from harness.legs import journal
 from harness.legs.claims import compared, reported, reproduce
+from harness.legs.claims.arithmetic import printed
 from harness.legs.claims.reproduce import Answer
 from harness.legs.pool import bounded, power
 from harness.legs.pool.answers import Alone, Interval
@@ -197,7 +198,7 @@ def difference(
 
 
 def reproduce_score(k: int) -> reported.Score:
-    return reported.Score(reported.printed(f"{k / N:.4f}"), k)
+    return reported.Score(printed(f"{k / N:.4f}"), k)
 
 
 def test_a_claimed_difference_is_held_against_the_paired_one(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from harness import exits
+from harness import cli, exits
+from harness.command import legs_reproduce
 from harness.exits import InputError
 from harness.legs.claims import matching, regime, reported, reproduce, resting
+from harness.legs.claims.arithmetic import printed
 from harness.legs.claims.matching import Offered
 from harness.legs.claims.reported import Leg, Report
 from harness.legs.claims.reproduce import Answer
@@ -210,7 +213,7 @@ def test_two_filters_share_the_level() -> None:
         {"leg": "fp4", "sample": 1, "question": range(N)}
         | {f"{which}_correct": [float(q < right) for q in range(N)] for which in ("strict", "flexible")}
     )
-    score = reported.Score(reported.printed("0.9666"), 1275)
+    score = reported.Score(printed("0.9666"), 1275)
     for filters, answer in (
         (("strict",), Answer.NOT_REPRODUCED),
         (("strict", "flexible"), Answer.CANNOT_TELL),
@@ -243,3 +246,61 @@ def test_a_leg_of_which_one_sample_was_driven_is_no_past_run(
     assert code == exits.UNPROVEN
     assert "by the figures alone, reproduced" in said
     assert "leg fp4 is not certified" in said
+
+
+# margins
+
+
+def examples() -> list[list[str]]:
+    """The words of each example of ``legs reproduce --help``."""
+    lines = [line.split()[2:] for line in legs_reproduce.EPILOG.splitlines() if line.startswith("  harness")]
+    return [words[1:] for words in lines if words[0] == "reproduce"]
+
+
+@pytest.mark.parametrize("words", examples(), ids=lambda words: words[0])
+def test_the_examples_can_come_to_reproduced(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As written, read in a folder whose legs score what was reported (init's campaign names those legs)."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results/legs").mkdir(parents=True)
+    assert cli.main(["legs", "init", "--atom", "campaign.toml"]) == exits.AGREE
+    given = dict(zip(words[1::2], words[2::2], strict=True))
+    folder = tmp_path / given.get("--dir", "results/legs/atom-fp4")
+    wanted = REPORTED.claims.get(words[0])
+    pairs = (
+        [(given.get("--leg", "fp8"), REPORTED.legs[words[0]])]
+        if wanted is None
+        else [(given["--leg"], REPORTED.legs[wanted.leg]), (given["--base"], REPORTED.legs[wanted.base])]
+    )
+    for name, leg in pairs:
+        counts = [leg.scores[which].k for which in ("strict", "flexible")]
+        one = sample(folder, name, 1, [])
+        right = [q < (k or 0) for q in range(N) for k in counts]
+        rows = [
+            legs_folders.record(q, strict_correct=right[2 * q], flexible_correct=right[2 * q + 1])
+            for q in range(N)
+        ]
+        one.samples.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        one.update(identity={**one.manifest()["identity"], "indexer": leg.indexer, "fewshot_seed": 1234})
+    left = [word for word in words if word != "/models/glm"]
+    left = [word for word in left if word != "--tokenizer"]
+    code, said = told(capsys, *left, *(["--read"] if "--campaign" in words else []))
+    margin_is_enough = "can be refuted and not reproduced" not in said
+    assert margin_is_enough, said
+    if wanted is None:
+        assert code == exits.AGREE, said
+
+
+def test_a_margin_that_cannot_be_met_is_told_before_anything_is_measured() -> None:
+    """1.41 points for 1277 of 1319, 1.45 for 1275; just above it some number of answers would do."""
+    assert [round(100 * reproduce.least_margin(k, N), 2) for k in (1277, 1275)] == [1.41, 1.45]
+    said = reproduce.beforehand(FP4, REPORTED, 0.01)
+    assert said == (
+        "within 1.00 points base-fp4-20 can be refuted and not reproduced, whatever is measured: its 1319 "
+        "answers need a margin above 1.45 points"
+    )
+    assert reproduce.beforehand(FP4, REPORTED, 0.0146) == ""
+    assert "no number of answers" in reproduce.needed(1275, N, 0.0144)
+    assert "independent answers would show" in reproduce.needed(1275, N, 0.0146)
+    assert reproduce.beforehand(claim(), Report({}, (), 2048), 0.01) == ""

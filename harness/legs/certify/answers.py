@@ -29,7 +29,7 @@ ENDED = ("finished", "crashed")
 def point(leg: Leg) -> Point:
     """The point of ``leg``."""
     found = figures(leg)
-    wrong = [text for sample in leg.samples for text in _wrong(leg, sample)]
+    wrong = [text for sample in leg.samples for text in _wrong(sample)] + list(_beyond(leg))
     more = _fewer(found) + _duplicates(found)
     if wrong:
         return Point(NAME, Verdict.FAILS, "; ".join(wrong) + more, figures=found)
@@ -65,7 +65,7 @@ def figures(leg: Leg) -> dict[str, Any]:
     }
 
 
-def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
+def _wrong(sample: Sample) -> Iterator[str]:
     number, count = sample.number, len(sample.records)
     statuses = Counter(str(one["status"]) for one in sample.records)
     if sample.status != "finished":
@@ -74,11 +74,22 @@ def _wrong(leg: Leg, sample: Sample) -> Iterator[str]:
         yield f"sample {number} has {count} of {sample.expected} questions"
     if statuses["failed"]:
         yield f"sample {number} has {several(statuses['failed'], 'failed request')}"
-    for status in LIMITED:
-        share, allowed = statuses[status] / max(sample.expected, 1), getattr(leg.asked.certify, status)
-        if share > allowed:
-            said = f"{statuses[status]} of {sample.expected} replies of sample {number} are {status}"
-            yield f"{said} ({100 * share:.2f} %, allowed {100 * allowed:.2f} %)"
+
+
+def _beyond(leg: Leg) -> Iterator[str]:
+    """Shares of `LIMITED` above what is allowed; samples with the same share have one sentence."""
+    alike: dict[tuple[str, int, int], list[str]] = {}
+    for sample in leg.samples:
+        statuses = Counter(str(one["status"]) for one in sample.records)
+        for status in LIMITED:
+            if statuses[status] / max(sample.expected, 1) > getattr(leg.asked.certify, status):
+                key = status, statuses[status], sample.expected
+                alike.setdefault(key, []).append(str(sample.number))
+    for (status, count, expected), numbers in alike.items():
+        whose = f"sample {numbers[0]}" if len(numbers) == 1 else f"each of samples {', '.join(numbers)}"
+        share, allowed = count / max(expected, 1), getattr(leg.asked.certify, status)
+        said = f"{count} of {expected} replies of {whose} are {status}"
+        yield f"{said} ({100 * share:.2f} %, allowed {100 * allowed:.2f} %)"
 
 
 def _untold(record: dict[str, Any]) -> bool:

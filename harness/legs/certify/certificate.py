@@ -1,8 +1,10 @@
 """A certificate: one verdict for each point that must hold before a leg's accuracy means anything.
 
 Contract: a leg with a point that fails is not measured, whatever its accuracy. A point that nobody can tell
-is never taken as held; the leg is then not certified, and what is said of it carries the reason. The failure
-to fear is a point that holds because nothing was looked at, so a verdict without figures is ``cannot tell``.
+is never taken as held; the leg is then not certified, and what is said of it carries the reason. A point
+that the campaign gives nobody the means to show (which path ran, without a pattern) leaves the leg certified
+except that point, and every place that names the leg's certificate says so. The failure to fear is a point
+that holds because nothing was looked at, so a verdict without figures is ``cannot tell``.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from typing import Any
 
 
 class Verdict(StrEnum):
-    """What is known of a point."""
+    """What is known of a point. ``not asked``: it does not apply; ``not shown``: it does, and nothing was
+    looked for."""
 
     HOLDS = "holds"
     FAILS = "fails"
     UNKNOWN = "cannot tell"
     NOT_ASKED = "not asked"
+    NOT_SHOWN = "not shown"
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,13 @@ class Certificate:
         return tuple(one for one in self.points if one.binding and one.verdict is Verdict.UNKNOWN)
 
     @property
+    def unshown(self) -> tuple[Point, ...]:
+        """The points that the certificate leaves out, since nothing was looked for."""
+        return tuple(one for one in self.points if one.binding and one.verdict is Verdict.NOT_SHOWN)
+
+    @property
     def certified(self) -> bool:
-        """Whether every binding point holds or is not asked."""
+        """Whether no binding point fails or is one that nobody can tell; `unshown` are left out."""
         return not self.fails and not self.unknown
 
     @property
@@ -77,8 +86,12 @@ class Certificate:
 
     @property
     def word(self) -> str:
-        """What it comes to: ``certified``, ``not measured``, or ``not certified`` where nobody can tell."""
-        return "not measured" if self.fails else "not certified" if self.unknown else "certified"
+        """What it comes to: ``certified``, ``certified except`` what is not shown, ``not measured``, or ``not
+        certified`` where nobody can tell."""
+        if self.fails or self.unknown:
+            return "not measured" if self.fails else "not certified"
+        names = ", ".join(one.name for one in self.unshown)
+        return f"certified except {names}" if names else "certified"
 
     def to_record(self) -> dict[str, Any]:
         """JSON-able."""
@@ -86,6 +99,7 @@ class Certificate:
             "leg": self.leg,
             "known_bad": self.known_bad,
             "certified": self.certified,
+            "except": [one.name for one in self.unshown],
             "word": self.word,
             "reason": self.reason,
             "points": [one.to_record() for one in self.points],

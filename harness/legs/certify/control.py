@@ -52,9 +52,10 @@ def _seen(
     if other is None or other.fails:
         return Verdict.UNKNOWN, f"the base leg {base} is not measured, so {leg} can be held against nothing"
     if own.fails:
+        why = f"{leg} is not measured, for its {' and '.join(one.name for one in own.fails)}"
         if any(map(_inconclusive, own.fails)):
-            return Verdict.UNKNOWN, f"the known-bad leg {leg} is not measured: {own.reason}"
-        return Verdict.HOLDS, f"a leg that is known to be bad was seen: {leg} is not measured: {own.reason}"
+            return Verdict.UNKNOWN, f"the known-bad leg {why}, which says nothing of its fault"
+        return Verdict.HOLDS, f"a leg that is known to be bad was seen: {why}"
     both = table[table["leg"].isin([leg, base])]
     judged = pooled.pool(both, base=base, margin=0.0).judged  # equivalence is not asked here
     worse = [

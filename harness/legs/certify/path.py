@@ -1,9 +1,10 @@
 """Was the intended path taken? Lines that the server's log must have, and lines that it must not.
 
-Contract: each required pattern is in the log of every sample, a forbidden one in none. The failure to fear
-is a forbidden line that was never looked for: without a log, or where one attempt left nothing in it, nobody
-can tell. Counts are those taken when the sample ended; patterns that the campaign asks only since then, and
-the log of an attempt that was killed, are counted anew.
+Contract: each required pattern is in the log of every sample, a forbidden one in none; a campaign that asks
+for neither shows no path, which is said wherever the leg is named. The failure to fear is a forbidden line
+that was never looked for: without a log, or where one attempt left nothing in it, nobody can tell. Counts are
+those taken when the sample ended; patterns that the campaign asks only since then, and the log of an attempt
+that was killed, are counted anew.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from harness.legs.certify.measured import Leg, Sample, several
 
 NAME = "path"
 KINDS = ("required", "forbidden")
+NOTHING = "no line of a log is required or forbidden: nothing shows which path ran"
 
 
 def point(leg: Leg) -> Point:
     """The point of ``leg``."""
     asked = {"required": leg.asked.required, "forbidden": leg.asked.forbidden}
     if not any(asked.values()):
-        return Point(NAME, Verdict.NOT_ASKED, "no pattern is asked: nothing proves which path ran")
+        return Point(NAME, Verdict.NOT_SHOWN, NOTHING)
     found = {sample.number: counts(leg, sample) for sample in leg.samples}
     figures = {"samples": {number: one for number, one in found.items() if one is not None}}
     wrong = [text for number, one in found.items() if one is not None for text in _wrong(number, one, asked)]

@@ -30,11 +30,23 @@ def markdown(certificates: Mapping[str, Certificate]) -> list[str]:
 
 
 def limits(certificates: Mapping[str, Certificate]) -> list[str]:
-    """A sentence for each leg of which nobody can tell whether it counts, then that of the control."""
+    """A sentence for each leg of which nobody can tell whether it counts, then that of the control.
+
+    Legs that are certified except the same points share one.
+    """
     said = [
-        f"{leg} is {one.word}: {'; '.join(point.said for point in one.unknown)}"
+        f"{leg} is {one.word}: {'; '.join(point.said for point in (*one.unknown, *one.unshown))}"
         for leg, one in certificates.items()
         if one.unknown and not one.fails
+    ]
+    alike: dict[tuple[str, str], list[str]] = {}
+    for leg, one in certificates.items():
+        if one.certified and one.unshown:
+            why = "; ".join(point.said for point in one.unshown)
+            alike.setdefault((one.word, why), []).append(leg)
+    said += [
+        f"{' and '.join(legs)} {'is' if len(legs) == 1 else 'are'} {word}: {why}"
+        for (word, why), legs in alike.items()
     ]
     points = [point for one in certificates.values() for point in one.points]
     return said + [point.said for point in points if point.name == control.NAME]

@@ -9,35 +9,29 @@ gives at least one remark.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
 
 from harness.legs.claims import figures, regime
+from harness.legs.claims import told as telling
 from harness.legs.claims.arithmetic import Printed, counts, error_fits, standard_errors
-from harness.legs.claims.reported import Figure, Leg, Report, ReportError, Score
+from harness.legs.claims.entries import ReportError
+from harness.legs.claims.remark import FAILS, HOLDS, UNCLEAR, VERDICTS, Remark
+from harness.legs.claims.reported import Figure, Leg, Report, Score
 
-HOLDS, FAILS, UNCLEAR = "holds", "cannot be", "cannot tell"
-VERDICTS = (HOLDS, FAILS, UNCLEAR)
-
-
-@dataclass(frozen=True)
-class Remark:
-    """One finding of the audit about ``claim``."""
-
-    claim: str
-    check: str
-    verdict: str
-    text: str
-
-    def to_record(self) -> dict[str, Any]:
-        return asdict(self)
+__all__ = ["FAILS", "HOLDS", "UNCLEAR", "VERDICTS", "Remark", "claimed_counts", "proportion", "report"]
 
 
 def report(told: Report) -> list[Remark]:
-    """Every remark about a file of reported figures, leg by leg, then the figures."""
+    """Every remark about a file of reported figures: legs, claims, figures, measurements."""
     remarks = [remark for leg in told.legs.values() for remark in _leg(leg, told)]
-    return remarks + [remark for figure in told.figures for remark in _figure(figure, told)]
+    for claim in told.claims.values():
+        remarks += [*telling.claim(claim, told), *telling.standing(claim)]
+    values = {figure.id: value(figure, told) for figure in told.figures}
+    for figure in told.figures:
+        remarks += [_figure(figure, values[figure.id]), *telling.standing(figure)]
+    for one in told.measured.values():
+        remarks += [*telling.measurement(one, told, values), *telling.standing(one)]
+    return remarks
 
 
 def proportion(claim: str, which: str, score: Score, n: int) -> Iterator[Remark]:
@@ -63,8 +57,7 @@ def _leg(leg: Leg, told: Report) -> Iterator[Remark]:
     yield from _other_prompts(leg)
     for which, plus in leg.plus.items():
         yield from _above(leg, which, plus, told)
-    if leg.standing != "stands":
-        yield Remark(leg.id, "standing", UNCLEAR, f"{leg.standing}: {leg.why}")
+    yield from telling.standing(leg)
     if leg.other_topology:
         text = f"reported once as {leg.topology} and once as {leg.other_topology}: one of them is wrong"
         yield Remark(leg.id, "topology", UNCLEAR, text)
@@ -153,7 +146,8 @@ def _exercised(leg: Leg, told: Report) -> Iterator[Remark]:
         yield Remark(leg.id, "exercised", UNCLEAR, text)
 
 
-def _figure(figure: Figure, told: Report) -> Iterator[Remark]:
+def value(figure: Figure, told: Report) -> Fraction:
+    """What the rule of ``figure`` gives. Raises `ReportError` for a rule or numbers that are none."""
     if figure.rule not in figures.RULES:
         raise ReportError(
             f"figure {figure.id} has rule {figure.rule!r}, allowed are {', '.join(figures.RULES)}"
@@ -163,7 +157,9 @@ def _figure(figure: Figure, told: Report) -> Iterator[Remark]:
         came = ", ".join(figure.given)
         raise ReportError(f"figure {figure.id} has from with {came}, allowed are {', '.join(wanted)}")
     figures.check(figure.id, figure.given)
-    exact = formula(figure.given, told.legs)
-    follows = figure.shown.holds(exact)
+    return formula(figure.given, told.legs)
+
+
+def _figure(figure: Figure, exact: Fraction) -> Remark:
     text = f"{figure.says}: {figure.shown.text}, and {figure.rule} gives {float(exact):.6g}"
-    yield Remark(figure.id, figure.rule, HOLDS if follows else FAILS, text)
+    return Remark(figure.id, figure.rule, HOLDS if figure.shown.holds(exact) else FAILS, text)

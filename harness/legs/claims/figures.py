@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import Any
 
 from harness.legs.claims.arithmetic import sigmas
-from harness.legs.claims.reported import Leg, ReportError
+from harness.legs.claims.entries import ReportError
+from harness.legs.claims.reported import Leg
 
 Legs = Mapping[str, Leg]
 

@@ -39,6 +39,9 @@ class Offered:
 def find(told: Report, name: str) -> Leg | Claim:
     """The reported leg or claim ``name``. Raises `InputError`."""
     found = told.legs.get(name) or told.claims.get(name)
+    if name in told.measured or name in {figure.id for figure in told.figures}:
+        raise InputError(f"CLAIM is {name!r}, which no accuracy leg can reproduce, allowed are "
+                         f"{', '.join([*told.legs, *told.claims])}")  # fmt: skip
     if found is None:
         raise InputError(f"CLAIM is {name!r}, allowed are {', '.join([*told.legs, *told.claims])}")
     return found

@@ -11,17 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.exits import InputError
 from harness.legs import toml
-from harness.legs.claims.arithmetic import LARGEST_N, Printed, printed
+from harness.legs.claims import measurements
+from harness.legs.claims.arithmetic import LARGEST_N, Printed
+from harness.legs.claims.entries import ReportError, checked, figure_of, listed, standing
+from harness.legs.claims.measurements import Measurement
 
 FILE = Path(__file__).resolve().parents[3] / "results" / "reported.toml"
-STANDINGS = ("stands", "withdrawn", "partial")
 FILTERS = ("flexible", "strict")
-
-
-class ReportError(InputError):
-    """A file of reported figures that cannot be read; one sentence naming entry and field."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,10 @@ class Score:
 
 @dataclass(frozen=True)
 class Leg:
-    """One reported leg. ``plus``: points above leg ``base``, where no proportion is given."""
+    """One reported leg. ``plus``: points above leg ``base``, where no proportion is given.
+
+    ``but``: what the report itself says that the leg does not show.
+    """
 
     id: str
     n: int
@@ -51,6 +51,8 @@ class Leg:
     prompt_tokens: Mapping[str, int] = field(default_factory=dict)
     base: str = ""
     plus: Mapping[str, Printed] = field(default_factory=dict)
+    but: str = ""
+    superseded_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ class Figure:
     shown: Printed
     says: str
     source: str
+    standing: str = "stands"
+    why: str = ""
+    superseded_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +85,10 @@ class Claim:
     says: str
     source: str
     points: Mapping[str, Printed] = field(default_factory=dict)
+    standing: str = "stands"
+    but: str = ""
+    why: str = ""
+    superseded_by: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,40 +100,50 @@ class Report:
     index_topk: int
     claims: Mapping[str, Claim] = field(default_factory=dict)
     task: str = "gsm8k"
+    measured: Mapping[str, Measurement] = field(default_factory=dict)
 
 
 LEG = {
     "id": str, "indexer": str, "shots": int, "topology": str, "other_topology": str, "n": int, "prompts": int,
     "flexible": str, "strict": str, "k_flexible": int, "k_strict": int, "flexible_error": str,
     "strict_error": str, "prompt_tokens": dict, "standing": str, "why": str, "base": str,
-    "plus_flexible": str, "plus_strict": str, "source": str,
+    "plus_flexible": str, "plus_strict": str, "but": str, "superseded_by": str, "source": str,
 }  # fmt: skip
 AS_SAID = (
-    "why", "indexer", "shots", "topology", "other_topology", "prompts", "prompt_tokens", "base",
+    "why", "indexer", "shots", "topology", "other_topology", "prompts", "prompt_tokens", "base", "but",
+    "superseded_by",
 )  # fmt: skip
 CLAIM = {
     "id": str, "kind": str, "leg": str, "base": str, "says": str, "source": str,
-    "flexible": str, "strict": str,
+    "flexible": str, "strict": str, "but": str, "standing": str, "why": str, "superseded_by": str,
 }  # fmt: skip
 TOKENS = ("min", "p50", "max")
 KINDS = ("difference", "spread", "detectable")
-FIGURE = {"id": str, "rule": str, "from": dict, "is": str, "says": str, "source": str}
+FIGURE = {
+    "id": str, "rule": str, "from": dict, "is": str, "says": str, "standing": str, "source": str,
+    "why": str, "superseded_by": str,
+}  # fmt: skip
+TABLES = ("leg", "claim", "figure", "measured", "index_topk", "task")
 
 
 def load(file: Path = FILE) -> Report:
     """Read ``file``. Raises `InputError`, of which `ReportError` is one."""
     content = toml.read(file)
-    unknown = set(content) - {"leg", "claim", "figure", "index_topk", "task"}
+    unknown = set(content) - set(TABLES)
     if unknown:
-        allowed = "leg, claim, figure, index_topk, task"
-        raise ReportError(f"{file.name} has {sorted(unknown)[0]!r}, allowed are {allowed}")
-    legs = [_leg(one, number) for number, one in enumerate(_listed(content, "leg"), 1)]
-    figures = [_figure(one, number) for number, one in enumerate(_listed(content, "figure"), 1)]
-    claims = [_claim(one, number, legs) for number, one in enumerate(_listed(content, "claim"), 1)]
-    ids = [leg.id for leg in legs] + [figure.id for figure in figures] + [claim.id for claim in claims]
+        raise ReportError(f"{file.name} has {sorted(unknown)[0]!r}, allowed are {', '.join(TABLES)}")
+    legs = [_leg(one, number) for number, one in enumerate(listed(content, "leg"), 1)]
+    figures = [_figure(one, number) for number, one in enumerate(listed(content, "figure"), 1)]
+    claims = [_claim(one, number, legs) for number, one in enumerate(listed(content, "claim"), 1)]
+    measured = measurements.read(listed(content, "measured"))
+    entries: list[Leg | Figure | Claim | Measurement] = [*legs, *figures, *claims, *measured.values()]
+    ids = [one.id for one in entries]
     twice = next((name for name in ids if ids.count(name) > 1), None)
     if twice:
         raise ReportError(f"{file.name} lists {twice} twice, allowed is once")
+    for one in entries:
+        if one.superseded_by and (one.superseded_by not in ids or one.superseded_by == one.id):
+            raise ReportError(f"{one.id} has superseded_by {one.superseded_by!r}, allowed is another entry")
     topk = content.get("index_topk", 2048)
     if not isinstance(topk, int) or isinstance(topk, bool) or topk < 1:
         raise ReportError(f"{file.name} has index_topk {topk!r}, allowed is a positive whole number")
@@ -135,52 +154,31 @@ def load(file: Path = FILE) -> Report:
     for leg in legs:
         if leg.base and leg.base not in known:
             raise ReportError(f"leg {leg.id} has base {leg.base!r}, allowed are {', '.join(known)}")
-    return Report(known, tuple(figures), topk, {claim.id: claim for claim in claims}, task)
-
-
-def _listed(content: Mapping[str, Any], kind: str) -> list[Any]:
-    """The entries ``[[kind]]``; `_checked` refuses those that are no tables."""
-    found = content.get(kind, [])
-    return found if isinstance(found, list) else [None]
-
-
-def _checked(record: Any, number: int, kind: str, fields: Mapping[str, type]) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise ReportError(f"{kind} {number} is no table")
-    for name, value in record.items():
-        if name not in fields:
-            raise ReportError(f"{kind} {number} has an unknown field {name}, allowed are {', '.join(fields)}")
-        if not isinstance(value, fields[name]) or isinstance(value, bool):
-            raise ReportError(f"{kind} {number} has {name} {value!r}, allowed is {fields[name].__name__}")
-    for name in ("id", "source"):
-        if not record.get(name):
-            raise ReportError(f"{kind} {number} lacks field {name}")
-    return dict(record)
+    for one in measured.values():
+        if one.around and one.around not in {figure.id for figure in figures}:
+            raise ReportError(f"measured {one.id} has around {one.around!r}, allowed is a figure's id")
+    return Report(known, tuple(figures), topk, {claim.id: claim for claim in claims}, task, measured)
 
 
 def _leg(record: Any, number: int) -> Leg:
-    found = _checked(record, number, "leg", LEG)
+    found = checked(record, number, "leg", LEG)
     name, n = found["id"], found.get("n", 0)
     if not 1 <= n <= LARGEST_N:
         raise ReportError(f"leg {name} has n {n}, allowed are 1 to {LARGEST_N}")
     _check_counts(found)
-    standing = found.get("standing", "")
-    if standing not in STANDINGS:
-        raise ReportError(f"leg {name} has standing {standing!r}, allowed are {', '.join(STANDINGS)}")
-    if standing != "stands" and not found.get("why"):
-        raise ReportError(f"leg {name} is {standing} and lacks field why")
+    word = standing(found, "leg")
     for which in FILTERS:
         beside = next((key for key in (f"k_{which}", f"{which}_error") if key in found), None)
         if which not in found and beside:
             raise ReportError(f"leg {name} has {beside} and lacks field {which}, which it is about")
     scores = {which: _score(found, which) for which in FILTERS if which in found}
     plus = {
-        which: _figure_of(name, f"plus_{which}", found[f"plus_{which}"])
+        which: figure_of(name, f"plus_{which}", found[f"plus_{which}"])
         for which in FILTERS
         if f"plus_{which}" in found
     }
     as_said = {key: found[key] for key in AS_SAID if key in found}
-    return Leg(name, n, found["source"], standing, scores, plus=plus, **as_said)
+    return Leg(name, n, found["source"], word, scores, plus=plus, **as_said)
 
 
 def _check_counts(found: Mapping[str, Any]) -> None:
@@ -199,7 +197,7 @@ def _check_counts(found: Mapping[str, Any]) -> None:
 
 
 def _claim(record: Any, number: int, legs: Sequence[Leg]) -> Claim:
-    found = _checked(record, number, "claim", CLAIM)
+    found = checked(record, number, "claim", CLAIM)
     name, known = found["id"], {leg.id: leg for leg in legs}
     kind, base = found.get("kind", ""), found.get("base", "")
     if kind not in KINDS:
@@ -210,36 +208,35 @@ def _claim(record: Any, number: int, legs: Sequence[Leg]) -> Claim:
         if found.get(role) not in known:
             allowed = ", ".join(known)
             raise ReportError(f"claim {name} has {role} {found.get(role)!r}, allowed are {allowed}")
-    points = {which: _figure_of(name, which, found[which]) for which in FILTERS if which in found}
+    points = {which: figure_of(name, which, found[which]) for which in FILTERS if which in found}
     if kind == "difference":
         both = set(known[found["leg"]].scores) & set(known[base].scores)
         if points or not both:
             raise ReportError(f"claim {name} is a difference, allowed are legs with scores, and no points")
     elif not points or any(one.value <= 0 for one in points.values()):
         raise ReportError(f"claim {name} is a {kind}, allowed are points above 0 under a filter")
-    return Claim(name, kind, found["leg"], base, found["says"], found["source"], points)
+    more = {key: found[key] for key in ("but", "why", "superseded_by") if key in found}
+    word = standing(found, "claim")
+    return Claim(name, kind, found["leg"], base, found["says"], found["source"], points, word, **more)
 
 
 def _score(found: Mapping[str, Any], which: str) -> Score:
     name, error = found["id"], f"{which}_error"
     return Score(
-        _figure_of(name, which, found[which]),
+        figure_of(name, which, found[which]),
         found.get(f"k_{which}"),
-        _figure_of(name, error, found[error]) if error in found else None,
+        figure_of(name, error, found[error]) if error in found else None,
     )
 
 
 def _figure(record: Any, number: int) -> Figure:
-    found = _checked(record, number, "figure", FIGURE)
-    for name in FIGURE:
+    found = checked(record, number, "figure", FIGURE)
+    for name in ("rule", "from", "is", "says"):
         if name not in found:
             raise ReportError(f"figure {found['id']} lacks field {name}")
-    shown = _figure_of(found["id"], "is", found["is"])
-    return Figure(found["id"], found["rule"], found["from"], shown, found["says"], found["source"])
-
-
-def _figure_of(owner: str, name: str, text: str) -> Printed:
-    try:
-        return printed(text)
-    except ValueError as error:
-        raise ReportError(f"{owner} has {name} that is wrong: {error}") from None
+    shown = figure_of(found["id"], "is", found["is"])
+    more = {key: found[key] for key in ("why", "superseded_by") if key in found}
+    word = standing(found, "figure")
+    return Figure(
+        found["id"], found["rule"], found["from"], shown, found["says"], found["source"], word, **more
+    )

@@ -125,26 +125,53 @@ def _of_count(k: int, n: int, measured: Alone, margin: float, level: float) -> F
     )  # fmt: skip
 
 
+SURE = 1 - (1 - POWER) / 2
+"""Power of each of two one-sided tests that both must pass."""
+
+
+def least_margin(k: int, n: int) -> float:
+    """The margin above which some number of answers shows equivalence with k/n, where nothing differs.
+
+    NaN where k/n has no spread.
+    """
+    spread = k / n * (1 - k / n)
+    if not spread > 0:
+        return math.nan
+    effect = NormalIndPower().solve_power(nobs1=n, alpha=LEVEL, power=SURE, ratio=0, alternative="larger")
+    return float(effect) * math.sqrt(spread)
+
+
+def beforehand(leg: Leg, told: Report, margin: float) -> str:
+    """What must be known of ``margin`` before ``leg`` is measured; empty where it can be met."""
+    least = max(
+        (least_margin(k, leg.n) for which in (*leg.scores, *leg.plus)
+         for k in claimed_counts(leg, which, told)),
+        default=math.nan,
+    )  # fmt: skip
+    if math.isnan(least) or margin > least:
+        return ""
+    return (
+        f"within {points(margin)} points {leg.id} can be refuted and not reproduced, whatever is measured: "
+        f"its {leg.n} answers need a margin above {points(least)} points"
+    )
+
+
 def needed(k: int, n: int, margin: float) -> str:
     """What could show equivalence within ``margin`` of k/n where the true difference is 0."""
     spread = k / n * (1 - k / n)
     if not spread > 0:
         return "what would be needed is undefined: the reported figure has no spread"
-    sure = 1 - (1 - POWER) / 2  # both one-sided tests must pass
-    solve = NormalIndPower().solve_power
-    size = solve(
-        effect_size=margin / math.sqrt(spread), alpha=LEVEL, power=sure, ratio=0, alternative="larger"
+    size = NormalIndPower().solve_power(
+        effect_size=margin / math.sqrt(spread), alpha=LEVEL, power=SURE, ratio=0, alternative="larger"
     )
     if size < n:
         more = math.ceil(1 / (1 / size - 1 / n))
         return (
             f"{more} independent answers would show equivalence within {points(margin)} points (80 % power)"
         )
-    effect = solve(nobs1=n, alpha=LEVEL, power=sure, ratio=0, alternative="larger")
-    least = points(effect * math.sqrt(spread))
     return (
         f"no number of answers shows equivalence within {points(margin)} points of {n} reported ones alone:"
-        f" the margin would have to be above {least} points"
+        f" the margin would have to be above {points(least_margin(k, n))} points"
     )
 
 

@@ -44,6 +44,7 @@ def standing(one: Certificate | None, leg: Measured | None, claimed: Leg, told: 
     for point in (*one.fails, *one.unknown):
         said = _limit(point, leg.name, imported, selects is False)
         (limits if said else left).append(said or point.said)
+    limits += [f"leg {leg.name}, {point.name}: {point.said}" for point in one.unshown]
     why = [f"{one.word}: {'; '.join(left)}"] if left else []
     told_by = next(point for point in one.points if point.name == prompts.NAME)
     apart = regime.apart(told_by.figures, claimed, told)

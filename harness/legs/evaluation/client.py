@@ -18,7 +18,7 @@ from typing import Any
 import aiohttp
 
 from harness.exits import CannotRun
-from harness.legs import credentials
+from harness.legs import credentials, masked
 from harness.legs import sections as asked
 from harness.legs.evaluation.library import LocalCompletionsAPI, register_model
 from harness.legs.evaluation.replies import (
@@ -170,7 +170,7 @@ class KeepingCompletions(LocalCompletionsAPI):  # type: ignore[misc, unused-igno
         return Reply(question, None, http_status=status, error=printable(said), failed=True), True
 
     def _refused(self, question: int, status: int, text: str) -> tuple[Reply, bool]:
-        said = f"HTTP {status}: {' '.join(text.split())[:300]}"
+        said = f"HTTP {status}: {masked.text(' '.join(text.split()))[:300]}"
         if status in HOPELESS:
             raise CannotRun(f"the server at {self.base_url} refuses every request, {said}")
         return Reply(question, None, http_status=status, error=said, failed=True), status in AGAIN

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.legs import masked
 from harness.legs.shown import short
 
 INVALID = "[invalid]"
@@ -84,8 +85,8 @@ def parsed(content: bytes) -> Any:
 
 
 def printable(text: str) -> str:
-    """``text`` as it can be written: cut at `LONGEST`, halves of surrogate pairs as their numbers."""
-    return text[:LONGEST].encode("utf-8", "backslashreplace").decode()
+    """``text`` as it can be written: without keys, cut at `LONGEST`, halves of surrogate pairs as numbers."""
+    return masked.text(text)[:LONGEST].encode("utf-8", "backslashreplace").decode()
 
 
 def understand(question: int, body: Any, seen: Seen) -> Reply:

@@ -23,6 +23,7 @@ from harness.legs.evaluation.library import (
     Instance,
     TaskManager,
     UndefinedError,
+    hub,
     load_yaml,
     tasks_folder,
 )
@@ -40,7 +41,8 @@ class PreparedTask(ConfigurableTask):  # type: ignore[misc, unused-ignore]
 
     def download(self, dataset_kwargs: dict[str, Any] | None = None, **options: Any) -> None:
         if self._folder is None:
-            super().download(dataset_kwargs, **options)
+            with hub():
+                super().download(dataset_kwargs, **options)
         else:
             self.dataset = {split: split_of(self._folder / name) for split, name in SPLITS.items()}
 
@@ -124,6 +126,7 @@ class Prepared:
 def load(settings: asked.Task, folder: Path | None) -> Prepared:
     """The task with all its prompts. Raises `InputError` for a task or shots that cannot be had."""
     config = configuration(settings.name)
+    check_filters(config, settings)
     own = config.get("generation_kwargs") or {}  # a limit of lm-eval's own would go before the campaign's
     kept = {name: own[name] for name in own if name == "until" or name not in asked.TAKEN}
     config["generation_kwargs"] = {**kept, **generation(settings)}
@@ -135,8 +138,8 @@ def load(settings: asked.Task, folder: Path | None) -> Prepared:
         raise InputError(_misfit(settings, error)) from None
     except (ConnectionError, OSError) as error:
         raise CannotRun(
-            f"the data of task {settings.name} cannot be had "
-            f"({type(error).__name__}); set task.data to a folder"
+            f"task.data names no folder, and the hub does not give the data of task {settings.name} "
+            f"({type(error).__name__}); set task.data, or --data, to a folder with train.jsonl and test.jsonl"
         ) from None
     check(task, settings)
     task.set_config("num_fewshot", settings.shots)
@@ -194,15 +197,19 @@ def _entry(name: str) -> Any:
     return found
 
 
-def check(task: PreparedTask, settings: asked.Task) -> None:
-    """Raises `InputError` unless shots and filters can be had."""
-    names = [ensemble.name for ensemble in task._filters]
+def check_filters(config: dict[str, Any], settings: asked.Task) -> None:
+    """Raises `InputError` for a filter that the task lacks; told before any data are looked for."""
+    names = [str(one["name"]) for one in config.get("filter_list") or ()] or ["none"]  # as lm-eval has it
     for field in ("strict", "flexible"):
         if getattr(settings, field) not in names:
             raise InputError(
                 f"task.{field} is {short(getattr(settings, field))}, allowed are {', '.join(names)} "
                 f"(the filters of {settings.name})"
             )
+
+
+def check(task: PreparedTask, settings: asked.Task) -> None:
+    """Raises `InputError` unless shots and questions can be had."""
     available = len(list(task.fewshot_docs() or []))
     if settings.shots and settings.shots + 1 > available:
         raise InputError(

@@ -19,7 +19,8 @@ from harness.report.page import flatten
 HEADS = ("leg", "sample", "status", "began", "ended", "done", *journal.STATUSES, "retries")
 """Columns of the table of samples."""
 
-VERSIONS = ("model_args.model", "harness", "lm_eval", "server.version")
+COMMIT = "harness.commit"
+VERSIONS = ("model_args.model", "harness", COMMIT, "lm_eval", "server.version")
 """Settings that are told at the top of the page."""
 
 
@@ -50,7 +51,7 @@ def of_folder(directory: Path) -> Facts:
     asked = _asked(directory)
     dates = [str(asked.get("started") or ""), *(str(one.get("started") or "") for one in manifests)]
     ends = [str(one.get("finished") or "") for one in manifests]
-    settings = [dict(flatten(one["identity"])) for one in manifests]
+    settings = [_settings(one) for one in manifests]
     legs = [where.leg for where in places]
     common, names = _split(settings)
     return Facts(
@@ -63,6 +64,12 @@ def of_folder(directory: Path) -> Facts:
         _own(legs, settings, names),
         [_crash(where, one) for where in places for one in crash.crashes(where)],
     )
+
+
+def _settings(manifest: Mapping[str, Any]) -> dict[str, str]:
+    """The identity, name to value, and the commits of the harness that measured the sample, where known."""
+    commits = {COMMIT: ", then ".join(map(str, manifest["harness"]))} if manifest.get("harness") else {}
+    return dict(flatten(manifest["identity"])) | commits
 
 
 def _asked(directory: Path) -> dict[str, Any]:

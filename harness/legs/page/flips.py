@@ -28,7 +28,8 @@ class Flips:
     """A leg under one filter. ``changes``: question to (right in the base leg, right in this one, change of
     the mean), where the means differ; ``against`` the share of questions that differ, for each pair of a
     base sample and one of this leg; ``within`` the same for each pair of this leg's own samples, and
-    ``unsteady`` the questions on which some such pair differs. Rights are texts like "2/3".
+    ``unsteady`` the questions on which some such pair differs. Rights are texts like "2/3". All are empty for
+    a leg that is not ``measured``; ``compared``: whether it and the base leg are.
     """
 
     leg: str
@@ -37,6 +38,7 @@ class Flips:
     within: tuple[float, ...]
     unsteady: tuple[int, ...]
     measured: bool
+    compared: bool
 
     @property
     def gained(self) -> dict[int, tuple[str, str, float]]:
@@ -51,14 +53,16 @@ def of_legs(pooled: Pooled, table: pd.DataFrame, which: str) -> list[Flips]:
     """The base leg (against itself nothing is counted), then every other leg."""
     names = list(dict.fromkeys(one.leg for one in pooled.legs))
     answers = {leg: matrix(table, leg, which) for leg in names}
-    base = answers.get(pooled.base)
+    base = None if pooled.base in pooled.refused else answers.get(pooled.base)
     return [
-        _of_leg(leg, None if leg == pooled.base else base, answers[leg], leg not in pooled.refused)
+        Flips(leg, {}, (), (), (), False, False)
+        if leg in pooled.refused
+        else _of_leg(leg, None if leg == pooled.base else base, answers[leg])
         for leg in sorted(names, key=lambda leg: leg != pooled.base)
     ]
 
 
-def _of_leg(leg: str, base: pd.DataFrame | None, own: pd.DataFrame, measured: bool) -> Flips:
+def _of_leg(leg: str, base: pd.DataFrame | None, own: pd.DataFrame) -> Flips:
     means = own.mean(axis=1)
     changes = {} if base is None else _changes(base, own)
     within = [share for one, other in combinations(own.columns, 2) for share in _share(own[one], own[other])]
@@ -68,7 +72,7 @@ def _of_leg(leg: str, base: pd.DataFrame | None, own: pd.DataFrame, measured: bo
         else [share for one, other in product(base, own) for share in _share(base[one], own[other])]
     )
     unsteady = tuple(int(question) for question in means.index[(means > 0) & (means < 1)])
-    return Flips(leg, changes, tuple(against), tuple(within), unsteady, measured)
+    return Flips(leg, changes, tuple(against), tuple(within), unsteady, True, base is not None)
 
 
 def _changes(base: pd.DataFrame, own: pd.DataFrame) -> dict[int, tuple[str, str, float]]:
@@ -95,7 +99,12 @@ def picture(found: Sequence[Flips], which: str, base: str, last: int) -> drawing
     """
     if not any(one.against or one.within for one in found):
         return None
-    rows = [(one, against) for one in found for against in (True, False) if not against or one.leg != base]
+    rows = [
+        (one, against)
+        for one in found
+        for against in (True, False)
+        if (against and one.leg != base) or (not against and one.measured)
+    ]
     label = (
         f"Questions whose answer differs, {which}: each leg against {base}, gained upwards and lost "
         "downwards, above what two samples of the same leg differ by. The table below has the figures."
@@ -127,14 +136,15 @@ def picture(found: Sequence[Flips], which: str, base: str, last: int) -> drawing
 def _name(one: Flips, against: bool, base: str) -> str:
     if not against:
         return f"{drawing.text(one.leg, 26, 2)} A/A"
-    return drawing.text(one.leg, 30, 2) + ("" if one.measured else "\nnot measured")
+    return drawing.text(one.leg, 30, 2)
 
 
 def _against(questions: Axes, shares: Axes, place: int, one: Flips) -> None:
     for moved, tint in ((one.gained, GAINED), (one.lost, LOST)):
         spans = [(float(q), place - 0.45 * change, float(place)) for q, (_, _, change) in moved.items()]
         _strokes(questions, spans, tint if one.measured else SOFT)
-    _dots(shares, place, one.against, drawing.INK if one.measured else SOFT, "no pair")
+    _dots(shares, place, one.against, drawing.INK if one.measured else SOFT,
+          "no pair" if one.measured else "not measured")  # fmt: skip
     questions.axhline(place, color=drawing.LINE, linewidth=0.5, zorder=0)
 
 

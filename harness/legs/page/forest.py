@@ -1,8 +1,8 @@
 """The forest plot: accuracy of every leg and of each of its samples, both filters side by side.
 
-Contract: a leg that is not measured is grey and says so, and its interval is drawn all the same, so that
-nobody takes its absence for agreement. An interval that is undefined is a mark without a line, never a line
-of length 0.
+Contract: a leg that is not measured has a row that says so, and no mark: a grey accuracy would be read as
+one, and a missing row as agreement. Why stands above, with what may be said. An interval that is undefined is
+a mark without a line, never a line of length 0.
 """
 
 from __future__ import annotations
@@ -21,16 +21,13 @@ from harness.legs.pool.pooled import Pooled
 ROW, LINE_OF_TEXT, AROUND = 0.2, 0.15, 0.95
 """Inches: a row, each further line of its label, and what is above and below the rows."""
 
-LONGEST = 105
-"""Letters of a reason in the picture; the page has the whole of it elsewhere."""
-
 Mark = tuple[float, float, float]
 """Accuracy and its interval, as proportions; NaN where undefined."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the plot: a leg, a sample of it, or why it is not measured (``marks`` empty)."""
+    """One line of the plot: a leg (without ``marks`` where it is not measured), or a sample of it."""
 
     label: str
     marks: dict[str, Mark]
@@ -48,26 +45,21 @@ def rows(pooled: Pooled, table: pd.DataFrame) -> list[Row]:
     ordered = sorted(names, key=lambda leg: leg != pooled.base)
     made = [row for leg in ordered for row in _of_leg(leg, pooled, table)]
     silent = [leg for leg in pooled.refused if leg not in names]
-    return made + [row for leg in silent for row in _refused(leg, pooled, {})]
+    return made + [_refused(leg) for leg in silent]
 
 
 def _of_leg(leg: str, pooled: Pooled, table: pd.DataFrame) -> Iterator[Row]:
-    marks = {one.which: _mark(one) for one in pooled.legs if one.leg == leg}
-    measured = leg not in pooled.refused
-    if measured:
-        yield Row(drawing.text(leg), marks, True, True)
-    else:
-        yield from _refused(leg, pooled, marks)
+    if leg in pooled.refused:
+        yield _refused(leg)
+        return
+    yield Row(drawing.text(leg), {one.which: _mark(one) for one in pooled.legs if one.leg == leg}, True, True)
     for sample, counted in samples(table, leg).items():
         shown = {which: _wilson(*counts) for which, counts in counted.items()}
-        yield Row(f"sample {sample}", shown, False, measured)
+        yield Row(f"sample {sample}", shown, False, True)
 
 
-def _refused(leg: str, pooled: Pooled, marks: dict[str, Mark]) -> Iterator[Row]:
-    reason = " ".join(pooled.refused[leg].split())
-    cut = reason if len(reason) <= LONGEST else reason[: LONGEST - 1] + "…"
-    yield Row(drawing.text(leg), marks, True, False)
-    yield Row(f"not measured: {drawing.text(cut, LONGEST)}", {}, False, False)
+def _refused(leg: str) -> Row:
+    return Row(drawing.text(leg), {}, True, False)
 
 
 def _mark(one: Alone) -> Mark:
@@ -123,6 +115,10 @@ def _panel(panel: Axes, which: str, shown: list[Row], places: list[float], poole
     for row, place in zip(shown, places, strict=True):
         if which in row.marks:
             _draw(panel, row, place, row.marks[which])
+        if not row.measured:
+            text = panel.text(0.01, place, "not measured", transform=panel.get_yaxis_transform(), color=SOFT,
+                              va="center", fontsize=8, fontstyle="italic")  # fmt: skip
+            text.set_in_layout(False)
         if row.leg and place > places[0]:
             panel.axhline(place - row.height / 2, color=LINE, linewidth=0.5)
     base = next((one for one in pooled.legs if (one.leg, one.which) == (pooled.base, which)), None)
@@ -152,13 +148,7 @@ def _draw(panel: Axes, row: Row, place: float, mark: Mark) -> None:
 
 
 def _labels(panel: Axes, shown: list[Row], places: list[float]) -> None:
-    reasons = {place: row for row, place in zip(shown, places, strict=True) if not (row.marks or row.leg)}
-    named = [(place, row) for row, place in zip(shown, places, strict=True) if place not in reasons]
-    panel.set_yticks([place for place, _ in named], [row.label for _, row in named])
-    for tick, (_, row) in zip(panel.get_yticklabels(), named, strict=True):
+    panel.set_yticks(places, [row.label for row in shown])
+    for tick, row in zip(panel.get_yticklabels(), shown, strict=True):
         tick.set_fontweight("bold" if row.leg else "normal")
         tick.set_color(INK if row.measured and row.leg else SOFT)
-    for place, row in reasons.items():
-        text = panel.text(0.0, place, f" {row.label}", transform=panel.get_yaxis_transform(), color=SOFT,
-                          va="center", fontsize=8, fontstyle="italic")  # fmt: skip
-        text.set_in_layout(False)

@@ -85,17 +85,18 @@ def drawn(picture: drawing.Picture | None) -> Markup | None:
 
 def sentences(pooled: Pooled, certificates: Mapping[str, Certificate]) -> list[tuple[str, str]]:
     """(verdict, sentence): every comparison, the legs that do not count, then what limits what is said."""
-    said = tables.sentences(pooled)
-    words = [str(one.word) for one in pooled.judged]
-    words += ["not measured"] * (len(said) - len(words))
     controls = {
         point.said: f"control {point.verdict}"
         for one in certificates.values()
         for point in one.points
         if point.name == control.NAME
     }
-    last = [(controls.get(one, "not certified"), one) for one in limits(certificates)]
-    return [*zip(words, said, strict=True), *last]
+    last = [(controls.get(one) or _limit(one), one) for one in limits(certificates)]
+    return [*((str(word), sentence) for word, sentence in tables.told(pooled)), *last]
+
+
+def _limit(sentence: str) -> str:
+    return "not certified" if " not certified: " in sentence else "not shown"
 
 
 def _figures(certificate: Certificate, name: str) -> Mapping[str, Any]:
@@ -130,14 +131,17 @@ def _flips(pooled: Pooled, table: pd.DataFrame, which: str) -> dict[str, Any]:
     return {
         "which": which,
         "picture": drawn(flips.picture(found, which, pooled.base, int(table["question"].max()))),
-        "rows": [
-            (one.leg, str(len(one.gained)), str(len(one.lost)), *map(_mean, (one.against, one.within, base)))
-            for one in others
-        ],
+        "rows": [_flip(one, base) for one in others],
         "questions": [
             (one.leg, [("gained", _questions(one.gained)), ("lost", _questions(one.lost))]) for one in others
         ],
     }
+
+
+def _flip(one: flips.Flips, base: Sequence[float]) -> tuple[str, ...]:
+    """A row under `FLIPS`; ``base``: the base leg's shares within."""
+    moved = [str(len(one.gained)), str(len(one.lost))] if one.compared else ["not measured"] * 2
+    return (one.leg, *moved, *map(_mean, (one.against, one.within, base)))
 
 
 def _mean(shares: Sequence[float]) -> str:

@@ -2,7 +2,8 @@
 
 Contract: legs with the same counts share one curve, since they were asked the same. Step t of a reply
 selects among prompt + t tokens, the first reply token being step 0. A reply without token counts is
-left out and counted as left out; taken as 0 it would look like a short prompt.
+left out and counted as left out; taken as 0 it would look like a short prompt. A prompt counts once, however
+many samples asked it; a decode step counts each time, since replies differ.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ STYLES = ("-", "--", ":", "-.")
 
 @dataclass(frozen=True)
 class Lengths:
-    """Token counts that all of ``legs`` have in common. ``prompts``: tokens of each answered prompt;
-    ``steps``: tokens selected among at each decode step; ``unknown``: answers without token counts.
+    """Token counts that all of ``legs`` have in common. ``prompts``: tokens of each question's prompt (the
+    fewest, where samples disagree, as `harness.legs.certify.prompts` has it); ``steps``: tokens selected
+    among at each decode step of all replies; ``unknown``: answers without token counts.
     """
 
     legs: tuple[str, ...]
@@ -50,7 +52,8 @@ def _lengths(legs: tuple[str, ...], rows: pd.DataFrame) -> Lengths:
     replies = pd.to_numeric(rows["completion_tokens"].astype("object")).to_numpy(dtype="float64")
     known = ~np.isnan(prompts)
     both = known & ~np.isnan(replies) & (replies > 0)
-    return Lengths(legs, prompts[known], steps(prompts[both], replies[both]), int((~known).sum()))
+    once = pd.Series(prompts).groupby(rows["question"].to_numpy()).min().dropna().to_numpy()
+    return Lengths(legs, once, steps(prompts[both], replies[both]), int((~known).sum()))
 
 
 def steps(prompts: np.ndarray, replies: np.ndarray) -> np.ndarray:
@@ -69,16 +72,16 @@ def picture(found: Sequence[Lengths], limits: Mapping[str, int]) -> drawing.Pict
     with_steps = any(len(one.steps) for one in known)
     label = (
         "Histogram of prompt tokens"
-        + (" and of the tokens present at each decode step" if with_steps else "")
+        + (" and of the tokens present at each decode step of all samples" if with_steps else "")
         + ", with a line at index_topk. The table below has the figures."
     )
 
     def paint(figure: Figure) -> None:
         panels = figure.subplots(1 + with_steps, 1, sharex=True, squeeze=False)[:, 0]
         edges = _edges(known, limits)
-        _panel(panels[0], [(one.legs, one.prompts) for one in known], edges, "prompts")
+        _panel(panels[0], [(one.legs, one.prompts) for one in known], edges, "prompts, each once")
         if with_steps:
-            _panel(panels[1], [(one.legs, one.steps) for one in known], edges, "decode steps")
+            _panel(panels[1], [(one.legs, one.steps) for one in known], edges, "decode steps of all samples")
         for panel in panels:
             _lines(panel, limits)
         panels[-1].set_xlabel("tokens")

@@ -82,6 +82,12 @@ class Alone:
         return (round(self.accuracy * size) if size else 0), size
 
 
+def unmeasured(leg: str, which: str) -> Alone:
+    """A leg without a figure: what it answered is no accuracy."""
+    nan = math.nan
+    return Alone(leg, which, (), nan, nan, Interval(nan, nan, "not measured"), nan, nan, nan)
+
+
 def alone(table: pd.DataFrame, leg: str, which: str) -> Alone:
     """What ``leg`` says by itself. Samples of one set of questions are no independent draws, so several
     are pooled by question: the error is that of the questions' means."""

@@ -84,6 +84,14 @@ def paired(
     )
 
 
+def unmeasured(names: tuple[str, str], which: str, margin: float) -> Between:
+    """Two legs (base, other) of which one is not measured: nothing is compared."""
+    nan, none = math.nan, Interval(math.nan, math.nan, "not measured")
+    return Between(
+        *names, which, True, 0, None, None, nan, nan, none, nan, "not measured", nan, margin, nan, nan
+    )
+
+
 def _answered(answers: pd.DataFrame) -> int:
     return int(answers.notna().any(axis=1).sum())
 

@@ -1,7 +1,8 @@
 """All legs of a campaign pooled: each alone, each against the base leg, under both filters.
 
-A leg that is refused (crashed, not certified) is listed with its reason and compared with nothing; a
-leg that silently vanished from the table would look as if it had never been asked for.
+A leg that is refused (crashed, or a point of its certificate fails) is listed with its reason, without any
+figure, and compared with nothing. The failures to fear: an accuracy of what a crash left over, which is read
+as a score whatever stands beside it, and a leg that vanished, which looks as if it had never been asked for.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from harness.legs.pool import words
+from harness.legs.pool import answers, between, words
 from harness.legs.pool.answers import FILTERS, Alone, Interval, alone, disagreeing, matrix, single, summed
 from harness.legs.pool.between import Between, paired, unpaired
 from harness.legs.pool.words import Word
@@ -32,6 +33,7 @@ class Judged:
 class Pooled:
     """``legs`` by leg and filter, ``judged`` against the base leg, ``refused`` leg to reason.
 
+    Of a leg in ``refused`` every number in ``legs`` and ``judged`` is undefined.
     ``disagreeing``: questions on which the filters disagree, by leg. ``acceptance``: mean accepted
     draft tokens a step, by leg, where the server told. ``known_bad``: legs that are wrong on purpose.
     """
@@ -50,7 +52,7 @@ class Pooled:
         return {
             "base": self.base,
             "margin": self.margin,
-            "legs": [_plain(asdict(one)) for one in self.legs],
+            "legs": [{**_plain(asdict(one)), "not_measured": self.refused.get(one.leg)} for one in self.legs],
             "comparisons": [
                 _plain({**asdict(one.between), "verdict": str(one.word), "sentence": one.said})
                 for one in self.judged
@@ -85,14 +87,18 @@ def pool(
     names, reasons = list(dict.fromkeys(map(str, table["leg"]))), dict(refused or {})
     if base not in names and base not in reasons:
         raise ValueError(f"base leg is {base!r}, allowed are {', '.join(names) or 'none'}")
-    legs = [alone(table, leg, which) for leg in names for which in FILTERS]
+    legs = [
+        answers.unmeasured(leg, which) if leg in reasons else alone(table, leg, which)
+        for leg in names
+        for which in FILTERS
+    ]
     judged = [
         _judged(table, (base, leg), which, margin, reasons, "" if leg in known_bad else caveat, fewer or {})
         for leg in names
         if leg != base and base in names
         for which in FILTERS
     ]
-    differing = {leg: tuple(disagreeing(table, leg)) for leg in names}
+    differing = {leg: tuple(disagreeing(table, leg)) for leg in names if leg not in reasons}
     controls = tuple(leg for leg in names if leg in known_bad)
     return Pooled(
         base, margin, tuple(legs), tuple(judged), reasons, differing, dict(acceptance or {}), controls
@@ -126,12 +132,15 @@ def _judged(
     caveat: str,
     fewer: Mapping[str, str],
 ) -> Judged:
+    why = next((f"leg {leg}: {reasons[leg]}" for leg in names if leg in reasons), "")
+    if why:
+        found = between.unmeasured(names, which, margin)
+        return Judged(found, *words.judged(found, why))
     base, other = (matrix(table, leg, which) for leg in names)
     band = _band(summed(base, names[0], which), summed(other, names[1], which))
     found = paired(base, other, names, which, margin, band)
-    why = next((f"leg {leg}: {reasons[leg]}" for leg in names if leg in reasons), "")
-    word, said = words.judged(found, why, caveat)
-    few = [f"; leg {leg} has {fewer[leg]}" for leg in names if leg in fewer and not why]
+    word, said = words.judged(found, caveat=caveat)
+    few = [f"; leg {leg} has {fewer[leg]}" for leg in names if leg in fewer]
     return Judged(found, word, said + "".join(few))
 
 

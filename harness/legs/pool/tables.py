@@ -14,7 +14,7 @@ from rich.table import Table
 
 from harness.legs.pool.answers import Alone, Interval
 from harness.legs.pool.pooled import Judged, Pooled
-from harness.legs.pool.words import UNDEFINED, points
+from harness.legs.pool.words import UNDEFINED, Word, points
 
 LEFT = ("leg", "filter", "verdict")
 SHOWN = 20
@@ -64,13 +64,26 @@ def markdown(pooled: Pooled) -> str:
     return "\n".join(made) + "\n"
 
 
-def sentences(pooled: Pooled) -> list[str]:
-    """What each comparison comes to, and why a leg does not count."""
+def told(pooled: Pooled) -> list[tuple[Word, str]]:
+    """(verdict, sentence): what each comparison comes to, then why a leg does not count, once each."""
+    refused = pooled.refused
     said = [
-        f"{_label(one.between.other, pooled)} against {one.between.base}, {one.between.which}: {one.said}"
+        (one.word, f"{_label(one.between.other, pooled)} against {one.between.base}, "
+                   f"{one.between.which}: {one.said}")
         for one in pooled.judged
-    ]
-    return said + [f"{_label(leg, pooled)} is not measured: {why}" for leg, why in pooled.refused.items()]
+        if not {one.between.base, one.between.other} & set(refused)
+    ]  # fmt: skip
+    for leg, why in refused.items():
+        sentence = f"{_label(leg, pooled)} is not measured: {why}"
+        if leg == pooled.base and pooled.judged:
+            sentence += "; it is the base leg, so no leg is compared"
+        said.append((Word.NOT_MEASURED, sentence))
+    return said
+
+
+def sentences(pooled: Pooled) -> list[str]:
+    """The sentences of `told`."""
+    return [sentence for _, sentence in told(pooled)]
 
 
 def _label(leg: str, pooled: Pooled) -> str:
@@ -107,6 +120,8 @@ def write(pooled: Pooled, folder: Path) -> list[Path]:
 
 
 def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
+    if one.leg in pooled.refused:
+        return _label(one.leg, pooled), one.which, "-", str(Word.NOT_MEASURED), *["-"] * (len(LEGS) - 4)
     accepted = pooled.acceptance.get(one.leg, math.nan)
     return (
         _label(one.leg, pooled),
@@ -123,6 +138,9 @@ def _leg(one: Alone, pooled: Pooled) -> tuple[str, ...]:
 
 def _comparison(one: Judged, pooled: Pooled) -> tuple[str, ...]:
     found = one.between
+    if {found.base, found.other} & set(pooled.refused):
+        missing = ["-"] * (len(COMPARISONS) - 3)
+        return _label(found.other, pooled), found.which, *missing, str(one.word)
     return (
         _label(found.other, pooled),
         found.which,
