@@ -110,7 +110,8 @@ def test_a_suite_without_a_green_case_is_an_error_and_others_are_told(
 
 def _swept(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> sweep.SourcePlan:
     """A plan of one fault over suite pool after a sweep in which each fault became ``how``."""
-    said = worker.Baseline((), {"some-case": "error: broken"}, 1.0)
+    listed = tuple(sweep.cases_of(targets.TARGETS["pooling"], "smoke"))
+    said = worker.Baseline(listed[1:], {listed[0]: "error: broken"}, 1.0)
     told = {"how": how, "case": "", "said": ""}
     monkeypatch.setattr(worker.Zygote, "__enter__", lambda self: self)
     monkeypatch.setattr(worker.Zygote, "baseline", lambda *_: said)
@@ -123,10 +124,11 @@ def _swept(folder: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> sweep.Sou
 
 def test_what_was_left_out_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for a run that finds everything on disk."""
-    assert _swept(tmp_path, monkeypatch, "bits").left_out == {"some-case": "error: broken"}
+    first = sweep.cases_of(targets.TARGETS["pooling"], "smoke")[0]
+    assert _swept(tmp_path, monkeypatch, "bits").left_out == {first: "error: broken"}
     roots = {"project": worker.PROJECT}
     again = sweep.plan(targets.TARGETS["pooling"], roots, "smoke", tmp_path, sample=1, seed=3)
-    assert again.left == [] and again.left_out == {"some-case": "error: broken"}
+    assert again.left == [] and again.left_out == {first: "error: broken"}
 
 
 def test_a_missed_fault_is_tried_again_when_other_cases_are_listed(

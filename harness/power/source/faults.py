@@ -1,7 +1,8 @@
 """The one door to cosmic-ray: every fault that its operators make of a source text.
 
-Contract: a fault is named by line, operator and number, and depends on the text alone. Faults that leave the
-program as it is (annotations, which nothing evaluates here) are left out, because they would all survive.
+Contract: a fault is named by line, operator and number, and depends on the text alone. By rule, not one by
+one, faults are left out that touch nothing but what people read (annotations, the texts of errors and of
+assertions, calls of a logger, of ``warnings.warn`` and of ``print``), and those whose text is no program.
 Of the operators that replace one sign by each of a dozen others only near ones are taken: the far ones
 break so much that they say little about a suite.
 """
@@ -78,7 +79,7 @@ def faults(text: str, functions: tuple[str, ...] = ()) -> list[SourceFault]:
         for operator in OPERATORS:
             made, number = get_operator(f"core/{operator}")(), 0
             while (wrong := mutate_code(flat, made, number)) is not None:
-                if _meaning(wrong) != meaning:
+                if _meaning(wrong) not in (meaning, ""):
                     before, after = "".join(whole[:first]), "".join(whole[last:])
                     found.append(
                         _fault(text, before + textwrap.indent(wrong, margin) + after, operator, number)
@@ -120,8 +121,12 @@ def _parts(text: str, functions: tuple[str, ...]) -> list[tuple[int, int]]:
     ]
 
 
+TELLING = {"debug", "info", "warning", "warn", "error", "exception", "critical", "log", "print"}
+"""Names of what is called for its text alone."""
+
+
 class _Bare(ast.NodeTransformer):
-    """Takes away what is never evaluated."""
+    """Takes away what is never evaluated, and what is only read by people."""
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         node.annotation = None
@@ -135,10 +140,27 @@ class _Bare(ast.NodeTransformer):
         node.annotation = ast.Constant(None)
         return self.generic_visit(node)
 
+    def visit_Raise(self, node: ast.Raise) -> ast.AST:
+        if isinstance(node.exc, ast.Call):
+            node.exc = node.exc.func
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.AST:
+        node.msg = None
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if isinstance(node.value, ast.Call):
+            called = node.value.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in TELLING:
+                return ast.Pass()
+        return self.generic_visit(node)
+
 
 def _meaning(text: str) -> str:
-    """The program without annotations; a text that is none stands for itself."""
+    """The program without what changes nothing in it; empty for a text that is none."""
     try:
         return ast.dump(_Bare().visit(ast.parse(text)))
     except SyntaxError:
-        return text
+        return ""

@@ -3,8 +3,8 @@
 Contract: only cases that are green without a fault judge, quickest first; the others are kept by name, and a
 suite of which none is green is an error, because it would judge nothing. A fault without an answer in
 `PATIENCE` times what they all took (a loop that never ends) is killed by the clock. Lines belong to one text,
-whose digest is in the file's name. A line holds which cases were listed: a fault that they missed is tried
-again when others are, a killed one never. Reasons are looked up when lines are read, never kept in them.
+whose digest is in the file's name. A line holds which cases judged: a fault that they missed is tried again
+when others do, a killed one never. Reasons are looked up when lines are read, never kept in them.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ class SourcePlan:
 
     @property
     def left(self) -> list[str]:
-        """Names that are neither killed nor explained nor missed by the very cases that are listed now."""
-        judged = {_digest(cases_of(self.target, one)) for one in (self.listing, "full")}
+        """Names that are neither killed nor explained nor missed by all the cases that are listed now."""
+        judged = {_digest(self._judges(one)) for one in (self.listing, "full")}
         done = {
             one["mutant"] for one in self.records if one["why"] != PENDING or one.get("judged", "") in judged
         }
@@ -74,16 +74,23 @@ class SourcePlan:
     @property
     def left_out(self) -> dict[str, str]:
         """Case to what was red about it without a fault, as the last run of the listing found."""
-        file = self._baseline
-        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+        return self._left_out(self.listing)
 
     def keep(self, left_out: Mapping[str, str]) -> None:
         """Put `left_out` on disk."""
-        document.write_text(self._baseline, json.dumps(left_out, indent=1) + "\n")
+        document.write_text(self._baseline(self.listing), json.dumps(left_out, indent=1) + "\n")
 
-    @property
-    def _baseline(self) -> Path:
-        return self.directory / f"{self.stem}-{self.listing}.left-out.json"
+    def _judges(self, listing: str) -> list[str]:
+        """The cases of ``listing`` that judged when they last ran; all of them where they never did."""
+        left_out = self._left_out(listing)
+        return [case for case in cases_of(self.target, listing) if case not in left_out]
+
+    def _left_out(self, listing: str) -> dict[str, str]:
+        file = self._baseline(listing)
+        return dict(json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+    def _baseline(self, listing: str) -> Path:
+        return self.directory / f"{self.stem}-{listing}.left-out.json"
 
 
 def plan(
@@ -129,17 +136,19 @@ def run(found: SourcePlan, workers: int) -> Iterator[Record]:
         baseline = first.baseline(listed)
         found.keep(baseline.left_out)
         free.put(first)
+        judged = _digest([one for one in listed if one in baseline.cases])
+        missed = {one["mutant"] for one in found.records if one.get("judged") == judged}
 
         def one(name: str) -> Record:
             worker, fault = free.get(), found.faults[name]
             try:
-                return _record(found, fault, worker.trial(fault, baseline), _digest(listed))
+                return _record(found, fault, worker.trial(fault, baseline), judged)
             finally:
                 free.put(worker)
 
         pool = ThreadPoolExecutor(workers)
         stack.callback(pool.shutdown, cancel_futures=True)  # when this ends early, the rest is not tried
-        for done in as_completed([pool.submit(one, name) for name in left]):
+        for done in as_completed([pool.submit(one, name) for name in left if name not in missed]):
             record = done.result()
             unchanged.check()
             written.put([record])

@@ -19,8 +19,9 @@ from harness.power.source.faults import SourceFault
 from harness.power.source.targets import SourceTarget
 from harness.power.source.tree import Copy
 
-PATIENCE, LEAST = 10, 60.0
-"""A fault may take this many times what all cases take without one, and at least this many seconds."""
+PATIENCE, LEAST, LONGEST = 10, 60.0, 3600.0
+"""A fault may take this many times what all cases take without one, and at least so many seconds; without a
+fault they may take the longest."""
 PROJECT = Path(__file__).parents[3]
 OWN = ("harness", "oracles")
 """Packages of this project."""
@@ -99,18 +100,42 @@ class Zygote:
         self._process.stdout.close()
 
     def baseline(self, cases: Sequence[str]) -> Baseline:
-        """What each case says without a fault. Raises `CannotRun` for a suite without a green one."""
-        told = self._ask(cases, 3600.0, every=True)
-        name, took = self._target.name, told["took"]
-        if told["how"]:
-            raise CannotRun(f"source {name} without a fault: {told['said']}")
+        """What each case says without a fault, and again in the order in which they judge.
+
+        A case that kills or hangs its process, or that is red in one of the orders, is left out like one
+        that is red. Raises `CannotRun` for a suite without a green one, and where the path breaks.
+        """
+        took: dict[str, float] = {}
+        red: dict[str, str] = {}
+        while left := [one for one in cases if one not in took and one not in red]:
+            told = self._sound(self._ask(left, LONGEST, every=True))
+            took.update(told["took"])
+            red.update(told["red"])
+            if told["how"]:
+                red[told["case"]] = f"{told['how']}: {told['said']}"
+        while True:
+            ordered = tuple(sorted(took, key=lambda one: took[one]))
+            self._judging(cases, ordered, red)
+            told = self._sound(self._ask(ordered, LONGEST))
+            if not told["how"]:
+                return Baseline(ordered, red, max(LEAST, PATIENCE * sum(took.values())))
+            del took[told["case"]]
+            red[told["case"]] = f"{told['how']} when it runs after others: {told['said']}"
+
+    def _judging(self, cases: Sequence[str], green: Sequence[str], red: Mapping[str, str]) -> None:
         for suite in self._target.suites:
             asked = [one for one in cases if parse(one).suite == suite]
-            if not any(one in took for one in asked):
-                said = "; ".join(dict.fromkeys(told["red"][one] for one in asked)) or "it lists none"
-                raise CannotRun(f"source {name}: no case of suite {suite} is green without a fault: {said}")
-        ordered = tuple(sorted(took, key=lambda one: float(took[one])))
-        return Baseline(ordered, told["red"], max(LEAST, PATIENCE * sum(took.values())))
+            if not any(one in green for one in asked):
+                said = "; ".join(dict.fromkeys(red[one] for one in asked)) or "it lists none"
+                raise CannotRun(
+                    f"source {self._target.name}: no case of suite {suite} is green without a fault: {said}"
+                )
+
+    def _sound(self, told: dict[str, Any]) -> dict[str, Any]:
+        """``told`` where a case is to blame for what went wrong. Raises `CannotRun` otherwise."""
+        if told["how"] and not told["case"]:
+            raise CannotRun(f"source {self._target.name} without a fault: {told['said']}")
+        return told
 
     def trial(self, fault: SourceFault, baseline: Baseline) -> dict[str, Any]:
         """What became of ``fault``."""
@@ -134,5 +159,7 @@ class Zygote:
             self._process.stdin.flush()
             told: dict[str, Any] = json.loads(self._process.stdout.readline())
         except (OSError, ValueError) as error:
-            raise CannotRun(f"a process that tries source faults ended: {error}") from error
+            raise CannotRun(f"a process that tries source faults ended: {error}; run again") from error
+        if told["how"] == "broke":  # neither the path nor a check: the harness itself
+            raise CannotRun(f"source {self._target.name}: {told['said']}")
         return told
